@@ -1,0 +1,111 @@
+// Element types, their bits, and the conversions to and from float. Conversions round to nearest
+// even, keep infinities, and turn every NaN into a NaN (IEEE 754-2019, §4.3.1 and §6.2).
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "core/host_device.hpp"
+
+namespace dcp {
+
+enum class DType : std::uint8_t { kFp32, kFp16, kBf16, kFp8E4m3 };
+
+constexpr std::size_t size_bytes(DType dtype) {
+  return dtype == DType::kFp32 ? 4 : dtype == DType::kFp8E4m3 ? 1 : 2;
+}
+
+constexpr std::string_view name(DType dtype) {
+  switch (dtype) {
+    case DType::kFp32: return "fp32";
+    case DType::kFp16: return "fp16";
+    case DType::kBf16: return "bf16";
+    case DType::kFp8E4m3: return "fp8_e4m3";
+  }
+  return "?";
+}
+
+// Storage types: the bits of one element. Same size and alignment as the CUDA types.
+struct Bf16 {
+  std::uint16_t bits;
+};
+struct Fp16 {
+  std::uint16_t bits;
+};
+
+template <class T>
+inline constexpr DType kDTypeOf = DType::kFp32;
+template <>
+inline constexpr DType kDTypeOf<Bf16> = DType::kBf16;
+template <>
+inline constexpr DType kDTypeOf<Fp16> = DType::kFp16;
+
+DCP_HOST_DEVICE inline float to_float(float x) { return x; }
+
+DCP_HOST_DEVICE inline float to_float(Bf16 x) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16);
+}
+
+DCP_HOST_DEVICE inline float to_float(Fp16 x) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(x.bits & 0x8000u) << 16;
+  const std::uint32_t magnitude = x.bits & 0x7FFFu;
+  if (magnitude >= 0x7C00u) {  // infinity or NaN: all-ones exponent in both formats
+    return std::bit_cast<float>(sign | 0x7F800000u | ((magnitude & 0x03FFu) << 13));
+  }
+  // Normal and subnormal alike: the bits, read with fp32's exponent bias, times 2^(127-15).
+  const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | sign);
+}
+
+template <class T>
+DCP_HOST_DEVICE T from_float(float x);
+
+template <>
+DCP_HOST_DEVICE inline float from_float<float>(float x) {
+  return x;
+}
+
+template <>
+DCP_HOST_DEVICE inline Bf16 from_float<Bf16>(float x) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
+  if ((bits & 0x7FFFFFFFu) > 0x7F800000u) {
+    return {static_cast<std::uint16_t>((bits >> 16) | 0x0040u)};
+  }
+  return {static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16)};
+}
+
+template <>
+DCP_HOST_DEVICE inline Fp16 from_float<Fp16>(float x) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t sign = (bits >> 16) & 0x8000u;
+  const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
+  if (magnitude > 0x7F800000u) return {static_cast<std::uint16_t>(sign | 0x7E00u)};
+  if (magnitude >= 0x477FF000u) return {static_cast<std::uint16_t>(sign | 0x7C00u)};  // >= 65520
+  if (magnitude < 0x38800000u) {  // below 2^-14: adding 0.5 rounds at fp16's subnormal step 2^-24
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+    return {static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3F000000u))};
+  }
+  const std::uint32_t rounded = magnitude + 0x0FFFu + ((magnitude >> 13) & 1u);
+  return {static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13))};
+}
+
+// Calls `body.template operator()<T>()` with the storage type of a floating dtype of 16 or 32 bits.
+template <class Body>
+auto dispatch_dtype(DType dtype, Body&& body) {
+  switch (dtype) {
+    case DType::kBf16: return body.template operator()<Bf16>();
+    case DType::kFp16: return body.template operator()<Fp16>();
+    default: return body.template operator()<float>();
+  }
+}
+
+// Element `index` of an array of `dtype` (16 or 32 bits), as float; and the reverse.
+float load_element(const void* data, DType dtype, std::size_t index);
+void store_element(void* data, DType dtype, std::size_t index, float value);
+
+// `value` rounded to `dtype` and back: what a tensor of that dtype holds of it.
+float round_to(DType dtype, float value);
+
+}  // namespace dcp
