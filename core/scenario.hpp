@@ -286,6 +286,9 @@ struct Scenario {
   Only only;
   std::map<std::string, std::string> aliases_used;  // spelling in the file -> the format's name
 
+  // Where each key of the file stands: "graph.ubatches", "batches.short.rows", "steps.2.expect.error".
+  std::map<std::string, Place> places;
+
   // Query heads of the DCP group after the query gather ("H" in docs/ARCHITECTURE.md).
   // model.num_heads * world_size / tensor_parallel_size, checked for divisibility by the reader.
   int group_num_heads() const {

@@ -1,0 +1,254 @@
+#include "cli/command_line.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <concepts>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <thread>
+
+#include "core/error.hpp"
+#include "core/spelling.hpp"
+
+namespace dcp {
+namespace {
+
+namespace po = boost::program_options;
+
+[[noreturn]] void refuse(std::string_view message) {
+  throw InputError({.file = "dcpsim"}, message);
+}
+
+std::string in_quotes(std::string_view word) { return std::string("'").append(word).append("'"); }
+
+// Options that say how scenarios are run; only commands that take paths have them.
+po::options_description scenario_options() {
+  po::options_description options("Options of commands that take a PATH", 100);
+  const auto text = [](const char* name) { return po::value<std::string>()->value_name(name); };
+  const auto list = [](const char* name) {
+    return po::value<std::vector<std::string>>()->value_name(name);
+  };
+  auto option = options.add_options();
+  option("backend", text("host|cuda"), "where to run (host)");
+  option("comm", text("nccl|symmetric"), "communication of the cuda backend");
+  option("strategy", list("NAME,...|all"), "strategies to run instead of the scenario's");
+  option("set", list("KEY=VALUE"), "override a scenario key, e.g. graph.ubatches=2; repeatable");
+  option("seed", text("N"), "seed of the schedule; data has data.seed");
+  option("jobs", text("N"), "scenarios to run at a time (number of cores)");
+  option("filter", text("GLOB"), "only scenarios whose file or name matches");
+  return options;
+}
+
+po::options_description general_options() {
+  po::options_description options("Options", 100);
+  auto option = options.add_options();
+  option("json", po::value<std::string>()->value_name("FILE"), "also write the result as JSON");
+  option("no-color", "plain output (also NO_COLOR=1)");
+  option("verbose", "say more");
+  option("help,h", "this text");
+  option("version", "version of the program");
+  return options;
+}
+
+po::options_description all_options() {
+  po::options_description options;
+  return options.add(scenario_options()).add(general_options());
+}
+
+// `token` is as written, perhaps with "=value".
+[[noreturn]] void refuse_unknown_option(const std::string& token) {
+  const std::string written = token.substr(0, token.find('='));
+  const po::options_description known = all_options();
+  std::vector<std::string> names;
+  for (const auto& option : known.options()) names.push_back("--" + option->long_name());
+  const std::vector<std::string_view> views(names.begin(), names.end());
+  refuse("unknown option " + in_quotes(written) + did_you_mean(written, views));
+}
+
+// Words that are not options come back under "word".
+po::variables_map parse_words(const std::vector<std::string>& arguments) {
+  po::options_description options = all_options();
+  options.add_options()("word", po::value<std::vector<std::string>>());
+  po::positional_options_description words;
+  words.add("word", -1);
+  // Without allow_guessing: a prefix of an option is not that option.
+  const int style = po::command_line_style::unix_style &
+                    ~static_cast<int>(po::command_line_style::allow_guessing);
+  po::variables_map values;
+  try {
+    po::store(
+        po::command_line_parser(arguments).options(options).positional(words).style(style).run(),
+        values);
+  } catch (const po::unknown_option& error) {
+    refuse_unknown_option(error.get_option_name());
+  } catch (const po::error& error) {
+    refuse(error.what());
+  }
+  return values;
+}
+
+std::string text_of(const po::variables_map& values, const char* option) {
+  return values.count(option) == 0 ? std::string() : values[option].as<std::string>();
+}
+
+std::vector<std::string> list_of(const po::variables_map& values, const char* option) {
+  if (values.count(option) == 0) return {};
+  return values[option].as<std::vector<std::string>>();
+}
+
+template <std::integral T>
+T number(std::string_view option, const std::string& text, T minimum) {
+  T value{};
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || value < minimum) {
+    refuse(in_quotes(option) + " takes a whole number from " + std::to_string(minimum) + ", not " +
+           in_quotes(text));
+  }
+  return value;
+}
+
+void require_one_of(std::string_view option, const std::string& word,
+                    std::span<const std::string_view> known) {
+  if (std::ranges::find(known, word) != known.end()) return;
+  refuse("unknown value " + in_quotes(word) + " of " + in_quotes(option) +
+         did_you_mean(word, known));
+}
+
+// This build has one backend, so a word that asks for another is refused here.
+Backend backend_of(const po::variables_map& values) {
+  constexpr std::array<std::string_view, 2> kBackends = {"host", "cuda"};
+  constexpr std::array<std::string_view, 2> kComms = {"nccl", "symmetric"};
+  if (values.count("backend") != 0) {
+    const std::string backend = text_of(values, "backend");
+    require_one_of("--backend", backend, kBackends);
+    if (backend == "cuda")
+      refuse("this build has no CUDA backend; 'dcpsim doctor' says what it has");
+  }
+  if (values.count("comm") != 0) {
+    require_one_of("--comm", text_of(values, "comm"), kComms);
+    refuse("'--comm' needs the CUDA backend; the host backend simulates its collectives");
+  }
+  return Backend::kHost;
+}
+
+std::vector<std::string> strategies_of(const po::variables_map& values,
+                                       std::span<const std::string_view> known) {
+  std::vector<std::string> chosen;
+  const auto choose = [&chosen](std::string_view name) {
+    if (std::ranges::find(chosen, name) == chosen.end()) chosen.emplace_back(name);
+  };
+  for (const std::string& list : list_of(values, "strategy")) {
+    std::istringstream names(list + ",");  // the comma makes an empty last name visible
+    for (std::string name; std::getline(names, name, ',');) {
+      if (name == "all") {
+        std::ranges::for_each(known, choose);
+        continue;
+      }
+      require_one_of("--strategy", name, known);
+      choose(name);
+    }
+  }
+  return chosen;
+}
+
+std::vector<Override> overrides_of(const po::variables_map& values) {
+  std::vector<Override> overrides;
+  for (const std::string& text : list_of(values, "set")) {
+    const std::size_t equals = text.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      refuse("'--set' takes KEY=VALUE, not " + in_quotes(text));
+    }
+    overrides.push_back({.key = text.substr(0, equals), .value = text.substr(equals + 1)});
+  }
+  return overrides;
+}
+
+const Command& command_of(const std::string& word, std::span<const Command> commands) {
+  const auto found = std::ranges::find(commands, word, &Command::name);
+  if (found != commands.end()) return *found;
+  std::vector<std::string_view> names;
+  for (const Command& command : commands) names.push_back(command.name);
+  refuse("unknown command " + in_quotes(word) + did_you_mean(word, names) +
+         "; 'dcpsim --help' lists them");
+}
+
+void require_fitting(const Options& options, const po::variables_map& values) {
+  const std::string command = in_quotes(options.command->name);
+  if (options.command->takes_paths) {
+    if (options.paths.empty()) refuse(command + " needs a PATH: a file or a folder");
+    for (const std::string& path : options.paths) {
+      if (!std::filesystem::exists(path)) refuse("no such file or folder: " + in_quotes(path));
+    }
+    return;
+  }
+  if (!options.paths.empty()) {
+    refuse(command + " takes no PATH, but got " + in_quotes(options.paths.front()));
+  }
+  const po::options_description denied = scenario_options();
+  for (const auto& option : denied.options()) {
+    if (values.count(option->long_name()) == 0) continue;
+    refuse("'--" + option->long_name() + "' does not apply to " + command);
+  }
+}
+
+}  // namespace
+
+Options parse_command_line(const std::vector<std::string>& arguments,
+                           std::span<const Command> commands,
+                           std::span<const std::string_view> strategies) {
+  const po::variables_map values = parse_words(arguments);
+  Options options;
+  options.show_help = values.count("help") != 0;
+  options.show_version = values.count("version") != 0;
+  if (options.show_help || options.show_version) return options;
+
+  std::vector<std::string> words = list_of(values, "word");
+  if (words.empty()) refuse("no command; 'dcpsim --help' lists them");
+  options.command = &command_of(words.front(), commands);
+  options.paths.assign(words.begin() + 1, words.end());
+  require_fitting(options, values);
+
+  options.backend = backend_of(values);
+  options.strategies = strategies_of(values, strategies);
+  options.overrides = overrides_of(values);
+  if (values.count("seed") != 0) {
+    options.seed = number<std::uint64_t>("--seed", text_of(values, "seed"), 0);
+  }
+  options.jobs = values.count("jobs") != 0
+                     ? number("--jobs", text_of(values, "jobs"), 1)
+                     : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  options.json_path = text_of(values, "json");
+  options.filter = text_of(values, "filter");
+  options.verbose = values.count("verbose") != 0;
+  options.color = wants_color(values.count("no-color") != 0, std::getenv("NO_COLOR"),
+                              isatty(STDOUT_FILENO) != 0);
+  return options;
+}
+
+std::string help_text(std::span<const Command> commands) {
+  std::ostringstream text;
+  text << "Simulates LLM decode steps under decode context parallelism and checks them.\n\n"
+          "Usage: dcpsim COMMAND [PATH...] [OPTION...]\n\nCommands:\n";
+  for (const Command& command : commands) {
+    const std::string usage = std::string(command.name) + (command.takes_paths ? " PATH..." : "");
+    text << "  " << usage << std::string(17 - std::min<std::size_t>(usage.size(), 16), ' ')
+         << command.help << '\n';
+  }
+  text << '\n' << scenario_options() << '\n' << general_options();
+  text << "\nExit code 0: all as expected; 1: something fell short; 2: bad input or usage, or a\n"
+          "backend that is not there.\n";
+  return text.str();
+}
+
+bool wants_color(bool forbidden, const char* no_color_variable, bool is_terminal) {
+  const bool refused = no_color_variable != nullptr && *no_color_variable != '\0';
+  return is_terminal && !forbidden && !refused;
+}
+
+}  // namespace dcp

@@ -1,0 +1,21 @@
+#include "cli/commands.hpp"
+
+#include <array>
+
+#include "cli/doctor.hpp"
+#include "cli/list.hpp"
+
+namespace dcp {
+namespace {
+
+constexpr std::array kCommands = {
+    Command{"list", "strategies, model presets, step verbs, kinds of findings", false,
+            list_command},
+    Command{"doctor", "what this machine can run, and why not the rest", false, doctor_command},
+};
+
+}  // namespace
+
+std::span<const Command> all_commands() { return kCommands; }
+
+}  // namespace dcp

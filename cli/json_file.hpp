@@ -1,0 +1,15 @@
+// JSON reports: how each starts, and how it reaches its file.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+namespace dcp {
+
+// {"schema_version": 1, "tool": {"name", "version"}}: the head of every report.
+nlohmann::ordered_json report_head();
+
+// Writes `report` to `path`, indented. Throws InputError where the file cannot be written.
+void write_json_file(const std::string& path, const nlohmann::ordered_json& report);
+
+}  // namespace dcp

@@ -1,0 +1,81 @@
+#include "comm/simulated/host_world.hpp"
+
+#include <algorithm>
+
+#include "core/error.hpp"
+
+namespace dcp {
+
+void SimulatedCollectives::enqueue(Stream stream, CollectiveKind kind, const Message& message) {
+  if (communicator_ == nullptr) {
+    throw StepError("comm_not_initialised", "rank " + std::to_string(rank_) + " calls " +
+                                                std::string(name(kind)) +
+                                                " but the communicators were destroyed");
+  }
+  dcp::enqueue<CollectiveOp>(runtime_, stream,
+                             {.communicator = communicator_.get(),
+                              .send = message.send,
+                              .recv = message.recv,
+                              .count = message.count,
+                              .rank = rank_,
+                              .kind = kind,
+                              .dtype = message.dtype});
+}
+
+HostWorld::HostWorld(int world_size, std::uint64_t seed)
+    : scheduler_(seed), communicator_(std::make_unique<Communicator>(world_size)) {
+  for (int rank = 0; rank < world_size; ++rank) {
+    ranks_.push_back(std::make_unique<RankState>(scheduler_, communicator_, rank, world_size));
+  }
+}
+
+void HostWorld::each_rank(const std::function<void(Rank&)>& program) {
+  for (std::size_t index = 0; index < ranks_.size(); ++index) {
+    Rank rank{.index = static_cast<int>(index),
+              .runtime = ranks_[index]->runtime,
+              .collectives = ranks_[index]->collectives};
+    try {
+      program(rank);
+    } catch (...) {  // a refused step launches nothing: also not on the ranks before this one
+      forget_pending_work();
+      throw;
+    }
+  }
+}
+
+void HostWorld::drain() {
+  try {
+    scheduler_.run_all();
+  } catch (const Failure&) {
+    forget_pending_work();
+    throw;
+  }
+}
+
+void HostWorld::forget_pending_work() {
+  scheduler_.abandon();
+  for (const auto& rank : ranks_) rank->runtime.forget_pending_work();
+  if (communicator_ != nullptr) communicator_->reset();
+}
+
+void HostWorld::destroy_communicators() {
+  if (communicator_ == nullptr) return;
+  std::ptrdiff_t num_live = 0;
+  const auto is_collective = [](const GraphNode& node) {
+    return node.op == &kOpInfo<CollectiveOp>;
+  };
+  for (const auto& rank : ranks_) {
+    const auto live = rank->runtime.live_graphs();
+    num_live += std::count_if(live.begin(), live.end(), [&](const GraphRecord* graph) {
+      return std::any_of(graph->nodes.begin(), graph->nodes.end(), is_collective);
+    });
+  }
+  if (num_live > 0) {
+    throw StepError("comm_has_live_graphs",
+                    std::to_string(num_live) +
+                        " captured graphs still hold the communicators: destroy them first");
+  }
+  communicator_.reset();
+}
+
+}  // namespace dcp

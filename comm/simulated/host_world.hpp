@@ -1,0 +1,59 @@
+// All ranks in one thread: their programs enqueue one after the other, then the scheduler runs what
+// they enqueued in an order that the seed decides.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "comm/simulated/communicator.hpp"
+#include "comm/world.hpp"
+#include "runtime/host/host_runtime.hpp"
+
+namespace dcp {
+
+class SimulatedCollectives final : public Collectives {
+ public:
+  SimulatedCollectives(HostRuntime& runtime, const std::unique_ptr<Communicator>& communicator,
+                       int rank, int world_size)
+      : runtime_(runtime), communicator_(communicator), rank_(rank), world_size_(world_size) {}
+
+  int rank() const override { return rank_; }
+  int world_size() const override { return world_size_; }
+  void enqueue(Stream stream, CollectiveKind kind, const Message& message) override;
+
+ private:
+  HostRuntime& runtime_;
+  const std::unique_ptr<Communicator>& communicator_;  // null once destroyed
+  int rank_;
+  int world_size_;
+};
+
+class HostWorld final : public World {
+ public:
+  HostWorld(int world_size, std::uint64_t seed);
+
+  int world_size() const override { return static_cast<int>(ranks_.size()); }
+  void each_rank(const std::function<void(Rank&)>& program) override;
+  void drain() override;
+  void destroy_communicators() override;
+
+  HostRuntime& runtime(int rank) { return ranks_.at(rank)->runtime; }
+
+ private:
+  struct RankState {
+    RankState(Scheduler& scheduler, const std::unique_ptr<Communicator>& communicator, int rank,
+              int world_size)
+        : runtime(scheduler, rank), collectives(runtime, communicator, rank, world_size) {}
+    HostRuntime runtime;
+    SimulatedCollectives collectives;
+  };
+
+  void forget_pending_work();
+
+  Scheduler scheduler_;
+  std::unique_ptr<Communicator> communicator_;
+  std::vector<std::unique_ptr<RankState>> ranks_;
+};
+
+}  // namespace dcp

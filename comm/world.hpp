@@ -1,0 +1,33 @@
+// Who runs the ranks. A rank's program only enqueues; drain() runs what all of them enqueued.
+#pragma once
+
+#include <functional>
+
+#include "comm/collectives.hpp"
+#include "runtime/runtime.hpp"
+
+namespace dcp {
+
+struct Rank {
+  int index;
+  Runtime& runtime;
+  Collectives& collectives;
+};
+
+class World {
+ public:
+  virtual ~World() = default;
+  virtual int world_size() const = 0;
+
+  // Calls `program` once for each rank. It enqueues and must not wait for another rank.
+  virtual void each_rank(const std::function<void(Rank&)>& program) = 0;
+
+  // Runs everything that was enqueued. Throws Failure (deadlock, mismatch, ...), after which
+  // nothing is pending and the ranks start clean.
+  virtual void drain() = 0;
+
+  // StepError comm_has_live_graphs while a captured graph uses the communicators.
+  virtual void destroy_communicators() = 0;
+};
+
+}  // namespace dcp

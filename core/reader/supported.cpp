@@ -1,0 +1,146 @@
+// What the format has and the engine has not yet. Each line goes when its feature comes.
+#include <algorithm>
+
+#include "core/scenario_reader.hpp"
+
+namespace dcp {
+
+namespace {
+
+// Text of the value where it is not supported, else "".
+struct Setting {
+  std::string_view key;
+  std::string (*unsupported)(const Scenario& scenario);
+};
+
+constexpr Setting kSettings[] = {
+    {"model.attention",
+     [](const Scenario& s) -> std::string {
+       return s.model.attention == Attention::kGqa ? "gqa" : "";
+     }},
+    {"strategy",
+     [](const Scenario& s) -> std::string {
+       return std::count(s.strategies.begin(), s.strategies.end(), "direct") > 0 ? "direct" : "";
+     }},
+    {"query",
+     [](const Scenario& s) -> std::string {
+       return s.query == QueryMode::kDirect ? "direct" : "";
+     }},
+    {"attention_split",
+     [](const Scenario& s) -> std::string {
+       return s.attention_split == AttentionSplit::kContextThenNew ? "context_then_new" : "";
+     }},
+    {"split_kv",
+     [](const Scenario& s) {
+       return s.split_kv.value_or(1) == 1 ? "" : std::to_string(*s.split_kv);
+     }},
+    {"kv.dtype",
+     [](const Scenario& s) -> std::string {
+       return s.kv.dtype == DType::kFp8E4m3 ? "fp8_e4m3" : "";
+     }},
+    {"kv_gather",
+     [](const Scenario& s) -> std::string { return s.kv_gather ? "{tokens, dim, dtype}" : ""; }},
+    {"graph.ubatches",
+     [](const Scenario& s) {
+       return s.graph.ubatches == 1 ? "" : std::to_string(s.graph.ubatches);
+     }},
+    {"graph.pool",
+     [](const Scenario& s) -> std::string {
+       return s.graph.pool == GraphPool::kShared ? "shared" : "";
+     }},
+    {"workspace.policy",
+     [](const Scenario& s) -> std::string {
+       return s.workspace.policy == WorkspacePolicy::kGrowable ? "growable" : "";
+     }},
+    {"workspace.need",
+     [](const Scenario& s) -> std::string {
+       return s.workspace.need.empty() ? "" : "{rows: bytes}";
+     }},
+};
+
+constexpr std::string_view kVerbs[] = {
+    "together",       "lock",   "grow",         "allocate", "free",  "rebind",
+    "remap",          "canary", "check_canary", "set",      "stall", "skip",
+    "during_capture", "throw",  "fork",         "join",     "place",
+};
+
+// Text of what a step uses and is not supported, as "replay.stream: s1", else "".
+struct StepOption {
+  std::string_view key;
+  std::string (*unsupported)(const Verb& verb);
+};
+
+template <class V>
+std::string stream_of(const Verb& verb) {
+  const auto* run = std::get_if<V>(&verb);
+  return run == nullptr ? "" : run->stream;
+}
+
+template <class V>
+std::string no_wait_of(const Verb& verb) {
+  const auto* run = std::get_if<V>(&verb);
+  return run == nullptr || run->wait ? "" : "false";
+}
+
+constexpr StepOption kStepOptions[] = {
+    {"replay.stream", stream_of<verb::Replay>},
+    {"replay.wait", no_wait_of<verb::Replay>},
+    {"eager.stream", stream_of<verb::Eager>},
+    {"eager.wait", no_wait_of<verb::Eager>},
+};
+
+bool expects_hazards(const Expect& expect) {
+  return !expect.hazards.empty() ||
+         std::any_of(expect.by_strategy.begin(), expect.by_strategy.end(),
+                     [](const auto& entry) { return expects_hazards(entry.second); });
+}
+
+// Where the key stands, or the nearest map around it that the file has.
+Place place_of(const Scenario& scenario, std::string key) {
+  while (true) {
+    const auto found = scenario.places.find(key);
+    if (found != scenario.places.end()) return found->second;
+    const std::size_t dot = key.rfind('.');
+    if (dot == std::string::npos) return {scenario.file, 1, 1};
+    key.resize(dot);
+  }
+}
+
+[[noreturn]] void refuse(const Place& place, const std::string& what) {
+  throw InputError(place, "'" + what + "' is not supported yet");
+}
+
+void require_supported_step(const Scenario& scenario, std::size_t index) {
+  const Step& step = scenario.steps[index];
+  const std::string path = "steps." + std::to_string(index) + ".";
+  if (std::find(std::begin(kVerbs), std::end(kVerbs), step.verb_name) != std::end(kVerbs)) {
+    refuse(step.place, "verb: " + step.verb_name);
+  }
+  for (const StepOption& option : kStepOptions) {
+    const std::string value = option.unsupported(step.verb);
+    if (value.empty()) continue;
+    const std::string key(option.key);
+    refuse(place_of(scenario, path + key), key + ": " + value);
+  }
+  if (step.expect && expects_hazards(*step.expect)) {
+    refuse(place_of(scenario, path + "expect.hazards"), "expect.hazards");
+  }
+}
+
+}  // namespace
+
+void require_supported(const Scenario& scenario) {
+  for (const Setting& setting : kSettings) {
+    const std::string value = setting.unsupported(scenario);
+    if (value.empty()) continue;
+    const std::string key(setting.key);
+    refuse(place_of(scenario, key), key + ": " + value);
+  }
+  for (const Batch& batch : scenario.batches) {
+    if (!batch.ubatch_starts) continue;
+    refuse(place_of(scenario, "batches." + batch.name + ".ubatch_starts"), "ubatch_starts");
+  }
+  for (std::size_t i = 0; i < scenario.steps.size(); ++i) require_supported_step(scenario, i);
+}
+
+}  // namespace dcp

@@ -1,0 +1,117 @@
+// A serving engine's decode loop over all ranks: captures steps into graphs, replays them with new
+// batches, runs eager steps, and lets the results be read back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "comm/world.hpp"
+#include "core/data.hpp"
+#include "engine/rank_inputs.hpp"
+
+namespace dcp {
+
+// One step on one rank: its sizes and its buffers, of a graph or of an eager step.
+struct RankStep {
+  StepShape shape;
+  BufferSet buffers;
+  Graph graph;
+  GraphExec exec;
+};
+
+// A step that was captured, or that ran eagerly: the same step on every rank.
+struct EngineStep {
+  std::string name;  // "g4", or "eager"
+  std::int64_t rows = 0;
+  std::vector<RankStep> ranks;
+};
+
+// What ran last.
+struct StepRun {
+  const EngineStep* step = nullptr;
+  BatchLayout layout;
+  std::int64_t eager_rows = 0;  // rows that had no graph
+};
+
+// Values of one layer, decoded: contiguous, without head padding.
+struct RankLayerValues {
+  std::vector<float> partial_out;  // [T, H, D]
+  std::vector<float> partial_lse;  // [T, H]
+  std::vector<float> out;          // [T, num_out_heads, D]
+  std::vector<float> lse;          // [T, num_out_heads]; empty where no LSE is returned
+  int first_out_head = 0;
+  int num_out_heads = 0;
+};
+struct LayerValues {
+  std::vector<float> query;  // [T, H, Dq] as attention read it, on rank 0
+  std::vector<RankLayerValues> ranks;
+};
+
+class Engine {
+ public:
+  // Allocates every persistent buffer. StepError heads_not_divisible, capacity.
+  Engine(const Scenario& scenario, const Strategy& strategy, World& world);
+  ~Engine();
+
+  // Captures the step of `rows` rows on every rank; a graph of that name is destroyed first. With
+  // no batch, what the metadata buffers hold meanwhile is make_capture_batch(rows).
+  void capture(const std::string& name, std::int64_t rows, const Batch* batch = nullptr);
+
+  // Loads the batch, launches the graph `times` times and drains. Without a name: the smallest
+  // graph that holds the batch's rows; where there is none the step runs eagerly.
+  // StepError no_such_graph, capacity and those of make_batch_layout; Failure from the drain.
+  StepRun replay(const Batch& batch, const std::string& graph, std::int64_t times);
+  StepRun eager(const Batch& batch);
+
+  // StepError no_such_graph.
+  void destroy(const std::string& graph);
+  void destroy_communicators() { world_.destroy_communicators(); }
+
+  void set_stub(verb::StubMode mode);
+
+  // Fills the buffer, or one row of every layer of it, with NaN, on one rank or on all.
+  // StepError no_such_buffer.
+  void poison(const BufferRef& ref);
+
+  LayerValues read_layer(const StepRun& run, int layer) const;
+
+  // Bytes of a buffer of the run on a rank; empty where the step has none of that name.
+  std::vector<std::byte> read_buffer(const StepRun& run, int rank, std::string_view name) const;
+
+  const Capacity& capacity() const { return capacity_; }
+  const InputData& data() const { return data_; }
+
+ private:
+  struct RankState;
+
+  void each_rank(const std::function<void(Rank&, RankState&)>& program);
+  RankStep make_rank_step(Rank& rank, const RankState& state, std::int64_t rows);
+  void enqueue_step(Rank& rank, const RankState& state, const RankStep& step);
+  BatchLayout lay_out(const Batch& batch) const;
+  void load_metadata(const BatchLayout& layout);
+  void load(const BatchLayout& layout);
+  void poison_results(const EngineStep& step);
+  void release_eager_step();
+  EngineStep* find_graph(const std::string& name);
+  EngineStep* graph_for(std::int64_t rows);
+  StepRun run_eagerly(const BatchLayout& layout);
+  void destroy(EngineStep& step);
+  Buffer find_buffer(const BufferRef& ref, int rank, StepShape& shape) const;
+
+  const Scenario& scenario_;
+  const Strategy& strategy_;
+  World& world_;
+  InputData data_;
+  Capacity capacity_;
+  StepPlan plan_;
+  verb::StubMode stub_ = verb::StubMode::kExact;
+  std::vector<std::unique_ptr<RankState>> ranks_;
+  std::vector<std::unique_ptr<EngineStep>> graphs_;  // in capture order
+  std::unique_ptr<EngineStep> eager_;                // kept until the next step: its results
+};
+
+}  // namespace dcp

@@ -1,0 +1,237 @@
+#include "engine/rank_inputs.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "core/poison.hpp"
+#include "kernels/empty_row_mode.hpp"
+
+namespace dcp {
+
+namespace {
+
+// Arrays of the metadata, one after the other in a staging buffer; each is copied to its own
+// buffer on the device.
+struct StagedArray {
+  void* target;
+  std::size_t offset;
+  std::size_t size_bytes;
+};
+
+class StagingWriter {
+ public:
+  explicit StagingWriter(const Buffer& staging) : staging_(staging) {}
+
+  // `values`, then `tail` up to `capacity` elements.
+  template <class T>
+  void add(void* target, const std::vector<T>& values, T tail, std::int64_t capacity) {
+    auto* to = reinterpret_cast<T*>(staging_.data + used_);
+    std::copy(values.begin(), values.end(), to);
+    std::fill(to + values.size(), to + capacity, tail);
+    const std::size_t size_bytes = static_cast<std::size_t>(capacity) * sizeof(T);
+    arrays_.push_back({target, used_, size_bytes});
+    used_ += (size_bytes + 15) / 16 * 16;
+  }
+
+  void copy_all(Runtime& runtime, Stream stream) const {
+    for (const StagedArray& array : arrays_) {
+      runtime.copy(stream, array.target, staging_.data + array.offset, array.size_bytes);
+    }
+  }
+
+ private:
+  const Buffer& staging_;
+  std::vector<StagedArray> arrays_;
+  std::size_t used_ = 0;
+};
+
+std::vector<std::int32_t> flat_block_table(const RankBatch& batch, std::int64_t stride) {
+  std::vector<std::int32_t> flat(batch.block_table.size() * static_cast<std::size_t>(stride), 0);
+  for (std::size_t r = 0; r < batch.block_table.size(); ++r) {
+    std::copy(batch.block_table[r].begin(), batch.block_table[r].end(),
+              flat.begin() + static_cast<std::ptrdiff_t>(r * static_cast<std::size_t>(stride)));
+  }
+  return flat;
+}
+
+EmptyRowMode empty_row_mode(verb::StubMode mode) {
+  switch (mode) {
+    case verb::StubMode::kExact:
+      return EmptyRowMode::kExact;
+    case verb::StubMode::kPoisonEmpty:
+      return EmptyRowMode::kPoisonEmpty;
+    case verb::StubMode::kPlusInf:
+      return EmptyRowMode::kPlusInf;
+    case verb::StubMode::kNanPad:
+      return EmptyRowMode::kNanPad;
+    case verb::StubMode::kUntouched:
+      return EmptyRowMode::kUntouched;
+  }
+  return EmptyRowMode::kExact;
+}
+
+void store_row(std::vector<std::byte>& tensor, DType dtype, std::size_t row,
+               const std::vector<float>& values) {
+  dispatch_dtype(dtype, [&]<class T>() {
+    T* to = reinterpret_cast<T*>(tensor.data()) + row * values.size();
+    for (std::size_t i = 0; i < values.size(); ++i) to[i] = from_float<T>(values[i]);
+  });
+}
+
+std::vector<std::byte> poisoned(std::size_t size_bytes) {
+  std::vector<std::byte> bytes(size_bytes);
+  poison(bytes.data(), bytes.size());
+  return bytes;
+}
+
+}  // namespace
+
+RankInputs::RankInputs(Runtime& runtime, const Scenario& scenario, const StepPlan& plan,
+                       const Capacity& capacity, int rank)
+    : runtime_(runtime),
+      scenario_(scenario),
+      shape_(plan.shape(rank, capacity.max_num_tokens)),
+      num_input_heads_(plan.query().num_input_heads(shape_)),
+      shard_{rank, scenario.world_size, scenario.interleave},
+      capacity_(capacity) {
+  view_.num_blocks = capacity.num_blocks;
+  view_.block_table_stride = static_cast<std::int32_t>(capacity.pages_per_request);
+  view_.block_size = scenario.kv.block_size;
+  view_.softmax_scale = static_cast<float>(scenario.model.softmax_scale);
+  view_.zero_query = scenario.data.kind == DataKind::kMean;
+  allocate_all(capacity);
+  set_stub(verb::StubMode::kExact);
+}
+
+std::byte* RankInputs::allocate(std::string_view name, std::size_t size_bytes) {
+  const Buffer buffer = runtime_.allocate(name, size_bytes);
+  buffers_.add(name, buffer);
+  return buffer.data;
+}
+
+void RankInputs::allocate_all(const Capacity& capacity) {
+  const auto rows = static_cast<std::size_t>(capacity.max_num_tokens);
+  const auto row_bytes = static_cast<std::size_t>(shape_.qk_head_dim) * size_bytes(shape_.dtype);
+  const auto slots = static_cast<std::size_t>(capacity.num_blocks * scenario_.kv.block_size);
+  const std::size_t layers = static_cast<std::size_t>(shape_.layers);
+
+  view_.query = allocate("q", rows * num_input_heads_ * row_bytes);
+  view_.new_kv = allocate("new_kv", layers * rows * row_bytes);
+  view_.kv_cache = allocate("kv_cache", layers * slots * row_bytes);
+  if (scenario_.data.kind == DataKind::kGiven) {
+    const std::size_t heads = rows * static_cast<std::size_t>(shape_.padded_num_heads);
+    view_.given_out = allocate("given_out", heads * shape_.head_dim * size_bytes(shape_.dtype));
+    view_.given_lse = allocate("given_lse", heads * size_bytes(shape_.lse.dtype));
+  }
+
+  const auto int32s = [&](std::string_view name, std::size_t count) {
+    return reinterpret_cast<const std::int32_t*>(allocate(name, count * sizeof(std::int32_t)));
+  };
+  const std::size_t pages = rows * static_cast<std::size_t>(capacity.pages_per_request);
+  view_.batch.query_start_loc = int32s("query_start_loc", rows + 1);
+  view_.batch.seq_lens = int32s("seq_lens", rows);
+  view_.batch.causal_bounds = int32s("causal_bounds", rows);
+  view_.batch.num_requests = static_cast<std::int32_t>(rows);
+  view_.block_table = int32s("block_table", pages);
+  view_.empty_row_mode = int32s("empty_row_mode", 1);
+  view_.slot_mapping =
+      reinterpret_cast<const std::int64_t*>(allocate("slot_mapping", rows * sizeof(std::int64_t)));
+
+  constexpr std::size_t kSlack = 16;  // each array starts 16-byte aligned
+  const std::size_t staging_bytes =
+      (3 * rows + 1 + pages) * sizeof(std::int32_t) + rows * sizeof(std::int64_t) + 5 * kSlack;
+  for (Buffer& staging : staging_) {
+    staging = runtime_.allocate_pinned("metadata_staging", staging_bytes);
+  }
+}
+
+void RankInputs::load_metadata(Stream stream, const BatchLayout& layout) {
+  const RankBatch batch = make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks);
+  const std::int64_t rows = capacity_.max_num_tokens;
+  const std::int64_t stride = view_.block_table_stride;
+  StagingWriter writer(staging_[next_staging_]);
+  next_staging_ = 1 - next_staging_;
+  writer.add(buffers_.at("query_start_loc"), batch.query_start_loc, batch.query_start_loc.back(),
+             rows + 1);
+  writer.add(buffers_.at("seq_lens"), batch.seq_lens, 0, rows);
+  writer.add(buffers_.at("causal_bounds"), batch.causal_bounds, 0, rows);
+  writer.add(buffers_.at("block_table"), flat_block_table(batch, stride), 0, rows * stride);
+  writer.add<std::int64_t>(buffers_.at("slot_mapping"), batch.slot_mapping, -1, rows);
+  writer.copy_all(runtime_, stream);
+}
+
+void RankInputs::load_data(const InputData& data, const BatchLayout& layout) {
+  load_cache(data, layout, make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks));
+  load_new_tokens(data, layout);
+  if (scenario_.data.kind == DataKind::kGiven) load_given(layout);
+}
+
+// Page by page: pages of the batch before are poisoned, so that a key that is read by mistake
+// shows; pages that neither batch uses stay as they are.
+void RankInputs::load_cache(const InputData& data, const BatchLayout& layout,
+                            const RankBatch& batch) {
+  const std::size_t row_bytes =
+      static_cast<std::size_t>(shape_.qk_head_dim) * size_bytes(shape_.dtype);
+  const std::size_t page_bytes = static_cast<std::size_t>(view_.block_size) * row_bytes;
+  std::vector<float> key(static_cast<std::size_t>(shape_.qk_head_dim));
+  for (int layer = 0; layer < shape_.layers; ++layer) {
+    std::byte* cache =
+        view_.kv_cache + static_cast<std::size_t>(layer * view_.num_blocks) * page_bytes;
+    const auto unused = poisoned(page_bytes);
+    for (const std::int32_t page : used_pages_) {
+      runtime_.write(cache + page * page_bytes, unused.data(), page_bytes);
+    }
+    for (std::int64_t r = 0; r < layout.num_requests(); ++r) {
+      const auto& pages = batch.block_table[r];
+      auto rows = poisoned(pages.size() * page_bytes);
+      const std::int64_t context =
+          std::max<std::int64_t>(0, layout.seq_lens[r] - layout.query_len(r));
+      for (const LocalKey& local : local_keys(layout, shard_, r, 0, context)) {
+        data.key(layer, static_cast<int>(r), local.token, shard_.rank, key);
+        store_row(rows, shape_.dtype, static_cast<std::size_t>(local.index), key);
+      }
+      for (std::size_t i = 0; i < pages.size(); ++i) {
+        runtime_.write(cache + pages[i] * page_bytes, rows.data() + i * page_bytes, page_bytes);
+      }
+    }
+  }
+  used_pages_.clear();
+  for (const auto& pages : batch.block_table) {
+    used_pages_.insert(used_pages_.end(), pages.begin(), pages.end());
+  }
+}
+
+void RankInputs::load_new_tokens(const InputData& data, const BatchLayout& layout) {
+  std::vector<float> vector(static_cast<std::size_t>(shape_.qk_head_dim));
+  const auto capacity = static_cast<std::size_t>(capacity_.max_num_tokens);
+  const std::size_t row_bytes = vector.size() * size_bytes(shape_.dtype);
+  auto query = poisoned(capacity * num_input_heads_ * row_bytes);
+  auto new_kv = poisoned(shape_.layers * capacity * row_bytes);
+  const int first_head =
+      num_input_heads_ == shape_.num_heads ? 0 : shape_.rank * shape_.heads_per_rank;
+  for (std::int64_t r = 0; r < layout.num_requests(); ++r) {
+    if (layout.seq_lens[r] == 0) continue;  // a padding request has no tokens
+    for (std::int64_t j = 0; j < layout.query_len(r); ++j) {
+      const auto row = static_cast<std::size_t>(layout.query_start_loc[r] + j);
+      const std::int64_t token = layout.seq_lens[r] - layout.query_len(r) + j;
+      const int owner = owner_of_token(layout, shard_, r, token);
+      for (int layer = 0; layer < shape_.layers; ++layer) {
+        data.key(layer, static_cast<int>(r), token, owner, vector);
+        store_row(new_kv, shape_.dtype, static_cast<std::size_t>(layer) * capacity + row, vector);
+      }
+      for (int head = 0; head < num_input_heads_; ++head) {
+        data.query(static_cast<int>(r), token, first_head + head, vector);
+        store_row(query, shape_.dtype, row * num_input_heads_ + head, vector);
+      }
+    }
+  }
+  runtime_.write(buffers_.at("q"), query.data(), query.size());
+  runtime_.write(buffers_.at("new_kv"), new_kv.data(), new_kv.size());
+}
+
+void RankInputs::set_stub(verb::StubMode mode) {
+  const EmptyRowMode value = empty_row_mode(mode);
+  runtime_.write(buffers_.at("empty_row_mode"), &value, sizeof(value));
+}
+
+}  // namespace dcp

@@ -1,0 +1,29 @@
+// What a rank's step reads: device addresses that stay the same for the engine's life, so that a
+// captured graph may hold them. A step loads a new batch into them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/batch_metadata.hpp"
+
+namespace dcp {
+
+struct StepInputs {
+  const std::byte* query;              // layer 0: [max_num_tokens, h or H, Dq]
+  const std::byte* new_kv;             // [layers, max_num_tokens, Dq]
+  std::byte* kv_cache;                 // [layers, num_blocks, block_size, Dq]
+  const std::int32_t* block_table;     // [num_requests, block_table_stride]
+  const std::int64_t* slot_mapping;    // [max_num_tokens]
+  const std::int32_t* empty_row_mode;  // [1] an EmptyRowMode
+  const std::byte* given_out;          // [max_num_tokens, padded H, D]; null unless given
+  const std::byte* given_lse;          // [max_num_tokens, padded H]
+  BatchMetadata batch;
+  std::int64_t num_blocks;
+  std::int32_t block_table_stride;
+  std::int32_t block_size;
+  float softmax_scale;
+  bool zero_query;  // data of kind mean: queries of later layers are 0 too
+};
+
+}  // namespace dcp

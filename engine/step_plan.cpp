@@ -1,0 +1,73 @@
+#include "engine/step_plan.hpp"
+
+#include "core/error.hpp"
+
+namespace dcp {
+
+namespace {
+
+StepShape base_shape(const Scenario& scenario, std::int64_t max_num_tokens) {
+  const int num_heads = scenario.group_num_heads();
+  if (num_heads % scenario.world_size != 0) {
+    throw StepError("heads_not_divisible", std::to_string(num_heads) +
+                                               " query heads of the group are not divisible by " +
+                                               std::to_string(scenario.world_size) + " ranks");
+  }
+  const int padded = scenario.model.padded_num_heads.value_or(num_heads);
+  if (padded < num_heads) {
+    throw StepError("capacity", "padded_num_heads " + std::to_string(padded) +
+                                    " does not cover the group's " + std::to_string(num_heads) +
+                                    " query heads");
+  }
+  return {
+      .world_size = scenario.world_size,
+      .rank = 0,
+      .layers = scenario.layers,
+      .num_tokens = 0,
+      .max_num_tokens = max_num_tokens,
+      .num_heads = num_heads,
+      .padded_num_heads = padded,
+      .heads_per_rank = num_heads / scenario.world_size,
+      .qk_head_dim = scenario.model.qk_head_dim(),
+      .head_dim = scenario.model.v_head_dim(),
+      .dtype = scenario.dtype,
+      .lse = scenario.lse,
+      .reduce_dtype = scenario.reduce_dtype == ReduceDtype::kFp32 ? DType::kFp32 : scenario.dtype,
+      .a2a_layout = scenario.a2a_layout,
+      .return_lse = scenario.return_lse};
+}
+
+}  // namespace
+
+StepPlan::StepPlan(const Scenario& scenario, const Strategy& strategy, std::int64_t max_num_tokens)
+    : shape_(base_shape(scenario, max_num_tokens)), strategy_(strategy) {
+  auto query = make_query_stage(scenario.query, strategy.keeps_all_heads());
+  query_ = query.get();
+  stages_.push_back(make_kv_append_stage());
+  stages_.push_back(std::move(query));
+  stages_.push_back(scenario.data.kind == DataKind::kGiven ? make_given_partials_stage()
+                                                           : make_mla_attention_stage(*query_));
+  stages_.push_back(make_combine_stage(strategy));
+  stages_.push_back(make_out_proj_stage(strategy, *query_));
+}
+
+StepShape StepPlan::shape(int rank, std::int64_t num_tokens) const {
+  StepShape shape = shape_;
+  shape.rank = rank;
+  shape.num_tokens = num_tokens;
+  return shape;
+}
+
+BufferPlan StepPlan::buffers(const StepShape& shape) const {
+  BufferPlan plan;
+  for (const auto& stage : stages_) stage->plan(shape, plan);
+  return plan;
+}
+
+void enqueue_decode_step(const StepPlan& plan, const StageContext& context) {
+  for (int layer = 0; layer < context.shape.layers; ++layer) {
+    for (const auto& stage : plan.stages()) stage->enqueue(context, layer);
+  }
+}
+
+}  // namespace dcp

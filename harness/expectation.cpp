@@ -1,0 +1,121 @@
+#include "harness/expectation.hpp"
+
+#include <cmath>
+#include <limits>
+#include <sstream>
+
+namespace dcp {
+
+std::string_view name(Status status) {
+  switch (status) {
+    case Status::kPass:
+      return "pass";
+    case Status::kFail:
+      return "fail";
+    case Status::kError:
+      return "error";
+  }
+  return "?";
+}
+
+Expect expectation_of(const Step& step, std::string_view strategy) {
+  if (!step.expect) return {};
+  Expect expect = *step.expect;
+  const auto found = expect.by_strategy.find(std::string(strategy));
+  if (found == expect.by_strategy.end()) return expect;
+  const Expect& own = found->second;
+  for (const auto& [row, value] : own.out) expect.out[row] = value;
+  for (const auto& [row, value] : own.lse) expect.lse[row] = value;
+  if (own.empty_rows) expect.empty_rows = own.empty_rows;
+  if (!own.hazards.empty()) expect.hazards = own.hazards;
+  if (!own.failures.empty()) expect.failures = own.failures;
+  if (own.error) expect.error = own.error;
+  if (own.same_bits_as) expect.same_bits_as = own.same_bits_as;
+  if (own.eager_rows) expect.eager_rows = own.eager_rows;
+  return expect;
+}
+
+bool checks_reference(const Expect& expect) {
+  return expect.hazards.empty() && expect.failures.empty() && !expect.error;
+}
+
+std::string list_text(const std::vector<std::int64_t>& values) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(values[i]);
+  }
+  return text + "]";
+}
+
+namespace {
+
+std::string number(double value) {
+  std::ostringstream text;
+  text.precision(9);
+  text << value;
+  return text.str();
+}
+
+bool within(double got, double want, double tolerance) {
+  return got == want || std::abs(got - want) <= tolerance;  // false for NaN
+}
+
+// The first value of a row that misses `want`; elements per row follow from the sizes.
+void compare_row(std::string_view what, std::int64_t row, double want,
+                 const std::vector<float>& got, const std::vector<double>& tolerance,
+                 std::size_t per_row, std::vector<std::string>& problems) {
+  const std::size_t begin = static_cast<std::size_t>(row) * per_row;
+  if (row < 0 || begin + per_row > got.size()) {
+    problems.push_back("expect." + std::string(what) + ": the step has no row " +
+                       std::to_string(row));
+    return;
+  }
+  for (std::size_t i = begin; i < begin + per_row; ++i) {
+    if (within(got[i], want, tolerance[i])) continue;
+    problems.push_back("expect." + std::string(what) + ": row " + std::to_string(row) + " is " +
+                       number(got[i]) + ", expected " + number(want) + " within " +
+                       number(tolerance[i]));
+    return;
+  }
+}
+
+}  // namespace
+
+void compare_expected_values(const Expect& expect, const StepOutput& output,
+                             const LayerResult& right, std::vector<std::string>& problems) {
+  const auto heads = static_cast<std::size_t>(output.num_heads);
+  const std::size_t num_rows = right.lse.size() / heads;
+  const std::size_t out_per_row = num_rows == 0 ? 0 : right.out.size() / num_rows;
+  for (const auto& [row, want] : expect.out) {
+    compare_row("out", row, want, output.out, right.out_tolerance, out_per_row, problems);
+  }
+  if (output.lse.empty() && !expect.lse.empty()) {
+    problems.push_back("expect.lse: the step returns no lse (return_lse is false)");
+    return;
+  }
+  for (const auto& [row, want] : expect.lse) {
+    compare_row("lse", row, want, output.lse, right.lse_tolerance, heads, problems);
+  }
+}
+
+std::vector<std::int64_t> observed_empty_rows(const StepOutput& output, std::int64_t num_rows) {
+  constexpr float kEmpty = -std::numeric_limits<float>::infinity();
+  std::vector<std::int64_t> empty;
+  if (num_rows == 0) return empty;
+  const std::size_t out_per_row = output.out.size() / static_cast<std::size_t>(num_rows);
+  const std::size_t lse_per_row = output.lse.size() / static_cast<std::size_t>(num_rows);
+  for (std::int64_t row = 0; row < num_rows; ++row) {
+    const auto r = static_cast<std::size_t>(row);
+    bool is_empty = true;
+    for (std::size_t i = 0; i < out_per_row && is_empty; ++i) {
+      is_empty = output.out[r * out_per_row + i] == 0;
+    }
+    for (std::size_t i = 0; i < lse_per_row && is_empty; ++i) {
+      is_empty = output.lse[r * lse_per_row + i] == kEmpty;
+    }
+    if (is_empty) empty.push_back(row);
+  }
+  return empty;
+}
+
+}  // namespace dcp

@@ -1,0 +1,40 @@
+// What a step is held to: its `expect`, with the strategy's own part laid over it.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/scenario.hpp"
+#include "harness/report.hpp"
+#include "reference/layer_check.hpp"
+
+namespace dcp {
+
+// The step's expectation under a strategy. Without `expect`: nothing but a result that is right.
+Expect expectation_of(const Step& step, std::string_view strategy);
+
+// Whether the step's numbers are compared with the reference: a named hazard, failure or error
+// lifts that.
+bool checks_reference(const Expect& expect);
+
+// The last layer's outputs of one step, gathered over ranks.
+struct StepOutput {
+  std::int64_t rows = 0;  // before padding
+  int num_heads = 0;
+  std::vector<float> out;  // [T, H, D]
+  std::vector<float> lse;  // [T, H], empty where not returned
+};
+
+// Adds a line to `problems` for every row of expect.out and expect.lse that the output misses by
+// more than the tolerance of the whole step, and for each rank's copy. `right` is the reference's.
+void compare_expected_values(const Expect& expect, const StepOutput& output,
+                             const LayerResult& right, std::vector<std::string>& problems);
+
+// Rows whose output is exactly 0 and whose LSE is exactly -inf in every head.
+std::vector<std::int64_t> observed_empty_rows(const StepOutput& output, std::int64_t num_rows);
+
+// "[0, 3]".
+std::string list_text(const std::vector<std::int64_t>& values);
+
+}  // namespace dcp

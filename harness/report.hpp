@@ -1,0 +1,68 @@
+// What a run found, as plain data: what the text and JSON reports print.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "core/error.hpp"
+#include "reference/compare.hpp"
+
+namespace dcp {
+
+enum class Status : std::uint8_t { kPass, kFail, kError };  // kError: bad input
+
+std::string_view name(Status status);
+
+// One level of the check against the reference, over all layers and ranks of a step.
+struct LevelReport {
+  std::string level;  // partial | combine | step
+  Comparison comparison;
+};
+
+struct FailureReport {
+  std::string kind;
+  int rank;  // -1: no single rank
+  std::string why;
+};
+
+struct ErrorReport {
+  std::string kind;
+  std::string why;
+};
+
+// How a rank took part in a computing step.
+struct RankReport {
+  std::vector<std::int64_t> seq_lens;    // [R] local keys of each request
+  std::vector<std::int64_t> empty_rows;  // rows without a local key, padding included
+};
+
+struct StepReport {
+  int index = 0;
+  std::string name;
+  std::string verb;
+  std::string what;  // batch, graph or buffer of the step, for people
+  Status status = Status::kPass;
+  std::string graph;      // the graph that was launched, "" for an eager step
+  std::int64_t rows = 0;  // rows that ran, padding included
+  std::int64_t eager_rows = 0;
+  std::size_t egress_bytes = 0;  // of one rank, all layers; 0: the step computed nothing
+  std::vector<LevelReport> checks;
+  std::vector<FailureReport> failures;
+  std::optional<ErrorReport> error;
+  std::vector<RankReport> ranks;
+  std::vector<std::string> problems;  // what fell short, one line each; empty: all as expected
+  double seconds = 0;
+};
+
+struct ScenarioReport {
+  std::string file;
+  std::string strategy;
+  Status status = Status::kPass;
+  std::string bad_input;  // message of the InputError, with its place
+  std::vector<StepReport> steps;
+  double seconds = 0;
+};
+
+}  // namespace dcp

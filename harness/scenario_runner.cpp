@@ -1,0 +1,50 @@
+#include "harness/scenario_runner.hpp"
+
+#include <chrono>
+
+#include "harness/step_runner.hpp"
+
+namespace dcp {
+
+std::vector<Step> default_steps(const Scenario& scenario) {
+  std::vector<Step> steps;
+  const Place place = scenario.batches.empty() ? Place{} : scenario.batches.front().place;
+  Step capture;
+  capture.place = place;
+  capture.verb_name = "capture";
+  capture.verb = verb::Capture{.all = true, .sizes = {}, .graph = {}, .rows = {}, .batch = {}};
+  steps.push_back(capture);
+  for (int round = 0; round < 2; ++round) {
+    for (const Batch& batch : scenario.batches) {
+      Step replay;
+      replay.place = batch.place;
+      replay.verb_name = "replay";
+      replay.verb = verb::Replay{.batch = batch.name, .graph = {}, .times = 1, .stream = {}};
+      steps.push_back(replay);
+    }
+  }
+  return steps;
+}
+
+ScenarioReport run_scenario(const Scenario& scenario, const Strategy& strategy,
+                            const RunOptions& options) {
+  const auto begin = std::chrono::steady_clock::now();
+  ScenarioReport report;
+  report.file = scenario.file;
+  report.strategy = strategy.name();
+  const auto steps = scenario.steps.empty() ? default_steps(scenario) : scenario.steps;
+  try {
+    StepRunner runner(scenario, strategy, options);
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      report.steps.push_back(runner.run(steps[i], static_cast<int>(i)));
+      if (report.steps.back().status != Status::kPass) report.status = Status::kFail;
+    }
+  } catch (const InputError& error) {
+    report.status = Status::kError;
+    report.bad_input = error.what();
+  }
+  report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  return report;
+}
+
+}  // namespace dcp

@@ -1,0 +1,25 @@
+// Runs the steps of a scenario on an engine, checks every computing step against the reference, and
+// holds each step to what it expects.
+#pragma once
+
+#include <cstdint>
+
+#include "core/scenario.hpp"
+#include "harness/report.hpp"
+#include "strategies/strategy.hpp"
+
+namespace dcp {
+
+struct RunOptions {
+  std::uint64_t seed = 0;  // of the schedule
+};
+
+// Steps that run where a scenario names none: capture every size, then replay every batch, in
+// order, and all of it once more.
+std::vector<Step> default_steps(const Scenario& scenario);
+
+// Never throws for what a scenario does: bad input ends the run with Status::kError.
+ScenarioReport run_scenario(const Scenario& scenario, const Strategy& strategy,
+                            const RunOptions& options);
+
+}  // namespace dcp

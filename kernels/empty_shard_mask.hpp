@@ -1,0 +1,33 @@
+// masked = fp32(lse), and -inf in rows that are empty on this rank (batch_metadata.hpp), whatever
+// the attention left there. The caller's lse is not written.
+//
+// Reads T * H lses, writes T * H * 4 bytes. Graph-safe: which rows are empty is read on the device
+// from persistent metadata; without requests every row is empty and no length is looked at.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "kernels/batch_metadata.hpp"
+#include "kernels/head_rows.hpp"
+#include "kernels/op.hpp"
+
+namespace dcp {
+
+struct EmptyShardMask {
+  static constexpr std::string_view kName = "empty_shard_mask";
+
+  struct Params {
+    ConstHeadRows lse;  // [T, H], fp32, fp16 or bf16: widened exactly; fp32 bits are kept
+    float* masked;      // [T, H] contiguous
+    BatchMetadata batch;
+    std::int64_t num_tokens;
+    std::int32_t num_heads;
+  };
+
+  static void accesses(const Params& params, std::vector<Access>& out);
+  static void run(const Params& params);
+};
+
+}  // namespace dcp

@@ -1,0 +1,18 @@
+// The levels of the check that compute attention in float64: each rank's partial over its own keys,
+// and the whole step over all keys, unsharded.
+#pragma once
+
+#include "core/data.hpp"
+#include "reference/layer_check.hpp"
+#include "reference/observation.hpp"
+#include "reference/step_geometry.hpp"
+
+namespace dcp {
+
+// Fills `check.partial`, `check.step` and `check.expected`. Requests are shared out to at most two
+// threads.
+void check_attention(const StepGeometry& geometry, const InputData& data,
+                     const LayerObservation& observation, const CheckOptions& options,
+                     LayerCheck& check);
+
+}  // namespace dcp

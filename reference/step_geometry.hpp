@@ -1,0 +1,60 @@
+// A computing step as the reference sees it: which row belongs to which request, which keys it
+// attends to on which rank, and how the strategy rounds.
+#pragma once
+
+#include <Eigen/Core>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "core/scenario.hpp"
+#include "reference/ownership.hpp"
+#include "reference/tolerance.hpp"
+
+namespace dcp {
+
+class StepGeometry {
+ public:
+  // As StepReference.
+  StepGeometry(const Scenario& scenario, const Batch& batch, std::int64_t num_rows,
+               std::string_view strategy);
+
+  std::int64_t num_rows() const { return static_cast<std::int64_t>(rows_.size()); }
+  std::size_t num_requests() const { return owners_.size(); }
+  int num_heads() const { return num_heads_; }      // H
+  int qk_head_dim() const { return qk_head_dim_; }  // Dq
+  int v_head_dim() const { return v_head_dim_; }    // D
+  int world_size() const { return tolerance_.world_size; }
+  DType dtype() const { return tolerance_.dtype; }
+  LseTag lse() const { return lse_; }
+  double softmax_scale() const { return softmax_scale_; }
+  const CombineTolerance& tolerance() const { return tolerance_; }
+
+  const RowKeys& row(std::int64_t row) const { return rows_[static_cast<std::size_t>(row)]; }
+
+  // Rank of each token of a request. [L]
+  const std::vector<int>& owners(std::size_t request) const { return owners_[request]; }
+
+  // Global tokens that a row attends to on a rank, ascending; empty for a padding row. The row is
+  // empty on that rank where this is.
+  std::span<const Eigen::Index> visible_tokens(std::int64_t row, int rank) const;
+
+  // Index of a row and head in a [T, H] tensor.
+  std::size_t index(std::int64_t row, int head) const {
+    return static_cast<std::size_t>(row * num_heads_ + head);
+  }
+
+ private:
+  int num_heads_;
+  int qk_head_dim_;
+  int v_head_dim_;
+  LseTag lse_;
+  double softmax_scale_;
+  CombineTolerance tolerance_;
+  std::vector<RowKeys> rows_;                                   // [T]
+  std::vector<std::vector<int>> owners_;                        // [R][L]
+  std::vector<std::vector<std::vector<Eigen::Index>>> tokens_;  // [R][N][local length]
+};
+
+}  // namespace dcp

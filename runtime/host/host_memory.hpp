@@ -1,0 +1,55 @@
+// Memory of one simulated device: real bytes behind a ledger. Fresh and freed bytes are poisoned
+// with NaN; freed ranges are quarantined, that is never handed out again, except inside the pool of
+// the capture that freed them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/handles.hpp"
+#include "core/ledger.hpp"
+#include "core/poison.hpp"
+#include "runtime/graph_record.hpp"
+
+namespace dcp {
+
+class HostMemory {
+ public:
+  Buffer allocate(std::string_view name, std::string_view owner, std::size_t size_bytes);
+
+  // From the pool of a capture in progress: a block that was given back to it, is large enough, and
+  // whose last user nodes come before all of `frontiers` (the last nodes of each capturing stream);
+  // else fresh memory.
+  Buffer allocate_from_pool(std::string_view name, std::size_t size_bytes,
+                            const GraphRecord& capture,
+                            const std::vector<std::vector<int>>& frontiers);
+
+  // Marks the buffer freed in the ledger; the caller poisons it when its last user is done.
+  void release(const Buffer& buffer);
+  void release_to_pool(const Buffer& buffer, const GraphRecord& capture);
+
+  // Marks everything that the pool owns as freed and poisons it.
+  void destroy_pool(std::string_view pool);
+
+  const Ledger& ledger() const { return ledger_; }
+
+ private:
+  struct Block {
+    std::unique_ptr<std::byte[]> storage;
+    std::byte* data = nullptr;  // 256-byte aligned
+    std::size_t size_bytes = 0;
+    std::string owner;
+    bool free_in_pool = false;
+  };
+
+  Block& block_of(const std::byte* data);
+
+  Ledger ledger_;
+  std::vector<Block> blocks_;
+};
+
+}  // namespace dcp

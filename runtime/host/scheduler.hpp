@@ -1,0 +1,71 @@
+// Runs the pending work of all ranks, one op at a time, in an order that a seed decides: among
+// everything that no edge orders, the next op is drawn. Same seed, same order, same bits.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "kernels/op.hpp"
+
+namespace dcp {
+
+// Number of a task since the scheduler was made. Tasks that are done stay valid as dependencies.
+using TaskId = std::int64_t;
+
+struct Task {
+  const OpInfo* op = nullptr;    // null: a point in time, does nothing
+  const void* params = nullptr;  // must stay valid until the task is done
+  std::vector<std::byte> owned;  // params of an eager op live here
+  int rank = 0;
+  std::string where;  // stream or graph, for messages
+};
+
+class Scheduler {
+ public:
+  explicit Scheduler(std::uint64_t seed) : random_(seed) {}
+
+  // Adds a task that may run once all `dependencies` are done.
+  TaskId add(Task task, std::span<const TaskId> dependencies);
+
+  bool done(TaskId id) const;
+  bool idle() const { return num_pending_ == 0; }
+
+  // Runs until nothing is pending. Throws Failure: `deadlock` if nothing may run although tasks
+  // are pending, or whatever an op reported. Then the pending tasks are still there: see abandon().
+  void run_all();
+
+  // Runs until `id` is done; otherwise as run_all().
+  void run_until(TaskId id);
+
+  // Forgets all pending tasks, as after a failure.
+  void abandon();
+
+ private:
+  struct Entry {
+    Task task;
+    int num_missing = 0;  // dependencies that are not done
+    std::vector<TaskId> successors;
+    bool done = false;
+  };
+
+  Entry& entry(TaskId id) { return entries_[static_cast<std::size_t>(id - first_)]; }
+  void step();
+  void execute(TaskId id);
+  void finish(TaskId id);
+  std::size_t draw(std::size_t count) { return static_cast<std::size_t>(random_() % count); }
+  [[noreturn]] void report_deadlock();
+
+  std::mt19937_64 random_;
+  std::deque<Entry> entries_;  // tasks first_, first_ + 1, ...
+  TaskId first_ = 0;
+  std::int64_t num_pending_ = 0;
+  std::vector<TaskId> runnable_;  // all dependencies done, not started
+  std::vector<TaskId> waiting_;   // blocking ops that have arrived
+};
+
+}  // namespace dcp

@@ -1,0 +1,77 @@
+// a2a: pack output and LSE (mask fused) -> one all-to-all -> unpack and combine.
+// Sends (N-1)/N * T*H*(D*e + 4) bytes per rank.
+#include "kernels/a2a_combine.hpp"
+#include "kernels/a2a_pack.hpp"
+#include "strategies/registry.hpp"
+
+namespace dcp {
+
+namespace {
+
+class A2a final : public Strategy {
+ public:
+  std::string_view name() const override { return "a2a"; }
+  std::string_view describe() const override {
+    return "pack outputs and LSEs, one all-to-all over heads, combine";
+  }
+  bool keeps_all_heads() const override { return false; }
+
+  void plan(const StepShape& shape, BufferPlan& plan) const override {
+    const std::size_t all = static_cast<std::size_t>(packed(shape).elements_per_peer()) *
+                            shape.world_size * size_bytes(shape.dtype);
+    plan.add("send", all, Lifetime::kWorkspace);
+    plan.add("recv", all, Lifetime::kWorkspace);
+  }
+
+  void enqueue(const Lane& lane, const StepShape& shape, const BufferSet& buffers,
+               const Partials& partials, const Combined& combined) const override {
+    void* send = buffers.at("send");
+    void* recv = buffers.at("recv");
+    lane.enqueue<A2aPack>({.out = partials.out,
+                           .lse = partials.lse,
+                           .send = send,
+                           .batch = partials.batch,
+                           .num_tokens = shape.num_tokens,
+                           .num_heads = shape.num_heads,
+                           .head_dim = shape.head_dim,
+                           .world_size = shape.world_size,
+                           .layout = shape.a2a_layout});
+    lane.collective(CollectiveKind::kAllToAll, {.send = send,
+                                                .recv = recv,
+                                                .count = packed(shape).elements_per_peer(),
+                                                .dtype = shape.dtype});
+    lane.enqueue<A2aCombine>({.recv = recv,
+                              .out = combined.out,
+                              .lse = combined.lse,
+                              .num_tokens = shape.num_tokens,
+                              .heads_per_rank = shape.heads_per_rank,
+                              .head_dim = shape.head_dim,
+                              .world_size = shape.world_size,
+                              .base = shape.lse.base,
+                              .layout = shape.a2a_layout});
+  }
+
+  std::size_t egress_bytes(const StepShape& shape) const override {
+    return static_cast<std::size_t>(shape.world_size - 1) *
+           static_cast<std::size_t>(packed(shape).elements_per_peer()) * size_bytes(shape.dtype);
+  }
+
+ private:
+  static PackedRows packed(const StepShape& shape) {
+    return {.num_tokens = shape.num_tokens,
+            .world_size = shape.world_size,
+            .heads_per_rank = shape.heads_per_rank,
+            .head_dim = shape.head_dim,
+            .dtype = shape.dtype,
+            .layout = shape.a2a_layout};
+  }
+};
+
+}  // namespace
+
+const Strategy& a2a_strategy() {
+  static const A2a strategy;
+  return strategy;
+}
+
+}  // namespace dcp

@@ -1,0 +1,49 @@
+// How the partials of all ranks become the combined output. One file per strategy; registry.cpp
+// has one line for each.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+
+#include "kernels/batch_metadata.hpp"
+#include "kernels/head_rows.hpp"
+#include "strategies/buffers.hpp"
+#include "strategies/lane.hpp"
+#include "strategies/step_shape.hpp"
+
+namespace dcp {
+
+// What attention left on this rank, over its own keys. Never written by a strategy.
+struct Partials {
+  ConstHeadRows out;    // [T, H, D], any row and head stride
+  ConstHeadRows lse;    // [T, H], base and dtype of shape.lse
+  BatchMetadata batch;  // which rows are empty on this rank
+};
+
+// What the strategy leaves: [T, h, D] of this rank's heads, or [T, H, D] where keeps_all_heads().
+struct Combined {
+  HeadRows out;
+  float* lse;  // [T, h or H] contiguous; null: not wanted
+};
+
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  virtual std::string_view name() const = 0;
+  virtual std::string_view describe() const = 0;  // one line for `list`
+
+  // Whether every rank ends with all H heads rather than its own h.
+  virtual bool keeps_all_heads() const = 0;
+
+  // Adds the buffers that enqueue() will look up.
+  virtual void plan(const StepShape& shape, BufferPlan& plan) const = 0;
+
+  virtual void enqueue(const Lane& lane, const StepShape& shape, const BufferSet& buffers,
+                       const Partials& partials, const Combined& combined) const = 0;
+
+  // Bytes that one rank sends to others per step and layer.
+  virtual std::size_t egress_bytes(const StepShape& shape) const = 0;
+};
+
+}  // namespace dcp
