@@ -4,11 +4,13 @@
 
 #include "cli/doctor.hpp"
 #include "cli/list.hpp"
+#include "cli/run.hpp"
 
 namespace dcp {
 namespace {
 
 constexpr std::array kCommands = {
+    Command{"run", "runs scenarios: capture, replay, check", true, run_command},
     Command{"list", "strategies, model presets, step verbs, kinds of findings", false,
             list_command},
     Command{"doctor", "what this machine can run, and why not the rest", false, doctor_command},

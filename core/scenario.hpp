@@ -286,7 +286,7 @@ struct Scenario {
   Only only;
   std::map<std::string, std::string> aliases_used;  // spelling in the file -> the format's name
 
-  // Where each key of the file stands: "graph.ubatches", "batches.short.rows", "steps.2.expect.error".
+  // Dotted key of the file ("graph.ubatches", "steps.2.expect.error") -> where its value stands.
   std::map<std::string, Place> places;
 
   // Query heads of the DCP group after the query gather ("H" in docs/ARCHITECTURE.md).

@@ -96,6 +96,8 @@ Capacity make_capacity(const Scenario& scenario) {
     largest = std::max({largest, layout->rows, layout->num_requests()});
     include_pages(scenario, *layout, capacity);
   }
+  // A capture without a batch has a one-token request in every row.
+  include_pages(scenario, make_batch_layout(scenario, make_capture_batch(largest)), capacity);
   if (scenario.kv.num_blocks) capacity.num_blocks = *scenario.kv.num_blocks;
   capacity.max_num_tokens = std::max<std::int64_t>(largest, 1);
   capacity.rule = "the largest of all sizes and batches";

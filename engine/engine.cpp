@@ -63,7 +63,8 @@ void Engine::each_rank(const std::function<void(Rank&, RankState&)>& program) {
 RankStep Engine::make_rank_step(Rank& rank, const RankState& state, std::int64_t rows) {
   RankStep step;
   step.shape = plan_.shape(rank.index, rows);
-  for (const BufferSpec& spec : plan_.buffers(step.shape).specs()) {
+  const BufferPlan needed = plan_.buffers(step.shape);
+  for (const BufferSpec& spec : needed.specs()) {
     const Buffer* fixed = state.workspace.find(spec.name);
     step.buffers.add(spec.name,
                      fixed != nullptr ? *fixed : rank.runtime.allocate(spec.name, spec.size_bytes));
@@ -153,9 +154,8 @@ StepRun Engine::run_eagerly(const BatchLayout& layout) {
   });
   poison_results(*eager_);
   load(layout);
-  each_rank([&](Rank& rank, RankState& state) {
-    enqueue_step(rank, state, eager_->ranks[rank.index]);
-  });
+  each_rank(
+      [&](Rank& rank, RankState& state) { enqueue_step(rank, state, eager_->ranks[rank.index]); });
   world_.drain();
   return {.step = eager_.get(), .layout = layout, .eager_rows = 0};
 }

@@ -16,7 +16,8 @@ struct Engine::RankState {
         inputs(rank.runtime, scenario, plan, capacity, rank.index) {
     if (scenario.workspace.policy != WorkspacePolicy::kFixed) return;
     const StepShape largest = plan.shape(rank.index, capacity.max_num_tokens);
-    for (const BufferSpec& spec : plan.buffers(largest).specs()) {
+    const BufferPlan needed = plan.buffers(largest);
+    for (const BufferSpec& spec : needed.specs()) {
       if (spec.lifetime != Lifetime::kWorkspace) continue;
       workspace.add(spec.name, rank.runtime.allocate(spec.name, spec.size_bytes));
     }

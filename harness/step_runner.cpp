@@ -100,26 +100,26 @@ const Batch& StepRunner::batch(const std::string& name) const {
 }
 
 void StepRunner::perform(const Step& step, const Expect& expect, StepReport& report) {
-  if (const auto* v = std::get_if<verb::Capture>(&step.verb)) {
-    capture(*v, report);
-  } else if (const auto* v = std::get_if<verb::Replay>(&step.verb)) {
-    const Batch& used = batch(v->batch);
-    examine(engine().replay(used, v->graph, v->times), used, expect, report);
-  } else if (const auto* v = std::get_if<verb::Eager>(&step.verb)) {
-    const Batch& used = batch(v->batch);
+  if (const auto* capture_verb = std::get_if<verb::Capture>(&step.verb)) {
+    capture(*capture_verb, report);
+  } else if (const auto* replay = std::get_if<verb::Replay>(&step.verb)) {
+    const Batch& used = batch(replay->batch);
+    examine(engine().replay(used, replay->graph, replay->times), used, expect, report);
+  } else if (const auto* eager = std::get_if<verb::Eager>(&step.verb)) {
+    const Batch& used = batch(eager->batch);
     examine(engine().eager(used), used, expect, report);
-  } else if (const auto* v = std::get_if<verb::Poison>(&step.verb)) {
-    BufferRef ref = v->buffer;
+  } else if (const auto* poison = std::get_if<verb::Poison>(&step.verb)) {
+    BufferRef ref = poison->buffer;
     if (!ref.rank) ref.rank = step.rank;
     engine().poison(ref);
-  } else if (const auto* v = std::get_if<verb::StubAttention>(&step.verb)) {
-    engine().set_stub(v->mode);
-    stubbed_ = v->mode != verb::StubMode::kExact;
-  } else if (const auto* v = std::get_if<verb::Destroy>(&step.verb)) {
-    if (v->graph.empty()) {
+  } else if (const auto* stub = std::get_if<verb::StubAttention>(&step.verb)) {
+    engine().set_stub(stub->mode);
+    stubbed_ = stub->mode != verb::StubMode::kExact;
+  } else if (const auto* destroy = std::get_if<verb::Destroy>(&step.verb)) {
+    if (destroy->graph.empty()) {
       engine().destroy_communicators();
     } else {
-      engine().destroy(v->graph);
+      engine().destroy(destroy->graph);
     }
   } else if (std::holds_alternative<verb::Sync>(step.verb)) {
     world_.drain();

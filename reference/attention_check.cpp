@@ -75,8 +75,12 @@ void RowChecker::check_row(const Eigen::MatrixXf& keys, std::int64_t row) {
     }
     const std::size_t index = geometry_.index(row, head);
     expected_.lse[index] = want.lse;
+    expected_.lse_tolerance[index] = want.lse_tolerance;
     std::copy(want.out.begin(), want.out.end(),
               expected_.out.begin() + static_cast<std::ptrdiff_t>(index) * geometry_.v_head_dim());
+    std::copy(want.out_tolerance.begin(), want.out_tolerance.end(),
+              expected_.out_tolerance.begin() +
+                  static_cast<std::ptrdiff_t>(index) * geometry_.v_head_dim());
   }
 }
 
@@ -170,6 +174,8 @@ void check_attention(const StepGeometry& geometry, const InputData& data,
   const std::size_t num_results = geometry.index(geometry.num_rows(), 0);
   check.expected.lse.assign(num_results, kEmpty);
   check.expected.out.assign(num_results * static_cast<std::size_t>(geometry.v_head_dim()), 0.0);
+  check.expected.lse_tolerance.assign(check.expected.lse.size(), 0.0);
+  check.expected.out_tolerance.assign(check.expected.out.size(), 0.0);
 
   std::atomic<std::size_t> next_request{0};
   const auto work = [&] {

@@ -84,6 +84,9 @@ void check_given_step(const StepGeometry& geometry, const DataSpec& given,
       compare_outputs(check.step, {.layer = observation.layer, .row = row, .head = head},
                       observation, want, geometry.dtype());
       check.expected.lse.push_back(want.lse);
+      check.expected.lse_tolerance.push_back(want.lse_tolerance);
+      check.expected.out_tolerance.insert(check.expected.out_tolerance.end(),
+                                          want.out_tolerance.begin(), want.out_tolerance.end());
       check.expected.out.insert(check.expected.out.end(), want.out.begin(), want.out.end());
     }
   }

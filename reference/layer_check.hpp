@@ -27,6 +27,8 @@ struct CheckOptions {
 struct LayerResult {
   std::vector<double> out;  // [T, H, D]
   std::vector<double> lse;  // [T, H] in the scenario's base
+  std::vector<double> out_tolerance;  // [T, H, D] how far the whole step may be off
+  std::vector<double> lse_tolerance;  // [T, H]
 };
 
 struct LayerCheck {

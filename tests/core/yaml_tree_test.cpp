@@ -96,7 +96,9 @@ TEST(YamlTree, RefusesNoneAndFurtherDocuments) {
 TEST(YamlTree, RefusesBytesThatAreNoText) {
   EXPECT_EQ(error_of("a: 1\nb: \xFF"), "f:2:4: error: invalid UTF-8: byte 0xFF");
   EXPECT_EQ(error_of("\xC3\xA9: \xC3("), "f:1:4: error: invalid UTF-8: byte 0xC3");
-  EXPECT_EQ(error_of("a: \xC0\x80"), "f:1:4: error: invalid UTF-8: byte 0xC0");      // overlong
+  EXPECT_EQ(error_of("a: \xC0\x80"), "f:1:4: error: invalid UTF-8: byte 0xC0");          // overlong
+  EXPECT_EQ(error_of("a: \xE0\x80\x80"), "f:1:4: error: invalid UTF-8: byte 0xE0");      // overlong
+  EXPECT_EQ(error_of("a: \xF0\x8F\xBF\xBF"), "f:1:4: error: invalid UTF-8: byte 0xF0");  // overlong
   EXPECT_EQ(error_of("a: \xED\xA0\x80"), "f:1:4: error: invalid UTF-8: byte 0xED");  // surrogate
   EXPECT_EQ(error_of("a: \xF4\x90\x80\x80"),
             "f:1:4: error: invalid UTF-8: byte 0xF4");                           // too large

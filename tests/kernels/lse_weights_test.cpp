@@ -46,6 +46,7 @@ TEST(LseWeights, OfNoReportingRankAreZero) {
     return rank == 0 ? kNan : rank == 1 ? kInfinity : -kInfinity;
   };
   const LseSum total = sum_lses<LseBase::kTwo, OneLane>(3, lse_of);
+  EXPECT_EQ(total.sum, 0.0f);
   for (int rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(rank_factor<LseBase::kTwo>(lse_of(rank), total), 0.0f);
   }

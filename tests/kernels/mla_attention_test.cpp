@@ -280,6 +280,26 @@ TEST(MlaAttention, StaysExactOverLongConstantData) {
   }
 }
 
+// Equal probabilities that are no round numbers: their sum is as long as that of the values.
+TEST(MlaAttention, StaysExactOverManyEqualKeysBesideALargerOne) {
+  for (const float score : {0.3f, 0.7f, 1.1f, 1.9f}) {
+    Problem problem({.batch = {{0, 1}, {100003}},
+                     .num_tokens = 1,
+                     .num_heads = 1,
+                     .block_size = 64,
+                     .dtype = DType::kFp32,
+                     .scale = 1.0f});
+    problem.query.storage.fill(0.0f);
+    problem.query.set(0, 0, 20, 1.0f);
+    problem.cache.fill(0.1f);
+    for (int k = 0; k < 100003; ++k) {
+      problem.cache.set(problem.key_at(0, k) + 20, k == 0 ? score : 0.0f);
+    }
+    MlaAttention::run(problem.params());
+    problem.expect_rows();
+  }
+}
+
 TEST(MlaAttention, StaysExactOverLongRandomData) {
   expect_right({.batch = {{0, 1}, {100003}},
                 .num_tokens = 1,

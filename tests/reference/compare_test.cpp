@@ -54,6 +54,7 @@ TEST(Comparison, NanNeverPasses) {
     EXPECT_FALSE(compare(kNan, 1.0, tolerance).passed());
     EXPECT_FALSE(compare(1.0, kNan, tolerance).passed());
     EXPECT_FALSE(compare(kNan, kNan, tolerance).passed());
+    EXPECT_EQ(compare(kNan, 1.0, tolerance).max_abs_error, kInfinity);
     EXPECT_EQ(compare(kNan, 1.0, tolerance).max_error_over_tolerance, kInfinity);
   }
   EXPECT_FALSE(compare(1.0, 2.0, kNan).passed());
