@@ -77,7 +77,7 @@ struct Shape {
 };
 
 // A [T, H, dim] view and its storage. Rank-major splits the heads over two ranks (H even);
-// reversed has its tokens in descending order of address.
+// reversed has its tokens and heads in descending order of address.
 struct Rows {
   Tensor storage;
   HeadStrides strides;
@@ -102,8 +102,9 @@ struct Rows {
         strides = rank_major(s.num_tokens, s.num_heads / 2, s.dim);
         break;
       case Layout::kReversed:
-        origin = std::max(0, s.num_tokens - 1) * strides.token;
+        origin = std::max(0, s.num_tokens - 1) * strides.token + (s.num_heads - 1) * strides.head;
         strides.token = -strides.token;
+        strides.head = -strides.head;
         break;
     }
   }

@@ -1,0 +1,214 @@
+#include "harness/partials_runner.hpp"
+
+#include <algorithm>
+#include <cassert>
+#include <span>
+
+#include "comm/simulated/host_world.hpp"
+#include "core/poison.hpp"
+#include "runtime/capture_guard.hpp"
+
+namespace dcp {
+
+namespace {
+
+StepShape shape_of(const PartialsCase& partials, const PartialsOptions& options, int rank) {
+  return {.world_size = partials.world_size,
+          .rank = rank,
+          .layers = 1,
+          .num_tokens = partials.num_tokens,
+          .max_num_tokens = partials.num_tokens,
+          .num_heads = partials.num_heads,
+          .padded_num_heads = partials.num_heads,
+          .heads_per_rank = partials.heads_per_rank(),
+          .qk_head_dim = partials.head_dim,
+          .head_dim = partials.head_dim,
+          .dtype = partials.dtype,
+          .lse = partials.lse,
+          .reduce_dtype = options.reduce_dtype,
+          .a2a_layout = options.a2a_layout,
+          .return_lse = options.return_lse};
+}
+
+// One rank's device: streams, buffers, and the step on them.
+class RankStep {
+ public:
+  RankStep(Rank& rank, const Strategy& strategy, const PartialsCase& partials,
+           const PartialsOptions& options)
+      : strategy_(strategy),
+        partials_(partials),
+        runtime_(rank.runtime),
+        shape_(shape_of(partials, options, rank.index)),
+        compute_(runtime_.make_stream("compute")),
+        comm_(runtime_.make_stream("comm")),
+        forked_(runtime_.make_event()),
+        joined_(runtime_.make_event()) {
+    const std::int64_t heads =
+        strategy.keeps_all_heads() ? shape_.num_heads : shape_.heads_per_rank;
+    const auto rows = static_cast<std::size_t>(shape_.num_tokens * heads);
+    BufferPlan plan;
+    plan.add("partial_out", given().out.size(), Lifetime::kActivation);
+    plan.add("partial_lse", given().lse.size(), Lifetime::kActivation);
+    plan.add("seq_lens", std::span(given().seq_lens).size_bytes(), Lifetime::kActivation);
+    if (partials.query_start_loc) {
+      plan.add("query_start_loc", std::span(*partials.query_start_loc).size_bytes(),
+               Lifetime::kActivation);
+    }
+    plan.add("out", rows * shape_.head_dim * size_bytes(shape_.dtype), Lifetime::kActivation);
+    if (shape_.return_lse) plan.add("lse", rows * sizeof(float), Lifetime::kActivation);
+    strategy.plan(shape_, plan);
+    for (const BufferSpec& spec : plan.specs()) {
+      buffers_.add(spec.name, runtime_.allocate(spec.name, spec.size_bytes));
+    }
+    out_heads_ = static_cast<int>(heads);
+  }
+
+  void write_inputs() {
+    write("partial_out", std::as_bytes(std::span(given().out)));
+    write("partial_lse", std::as_bytes(std::span(given().lse)));
+    write("seq_lens", std::as_bytes(std::span(given().seq_lens)));
+    if (partials_.query_start_loc) {
+      write("query_start_loc", std::as_bytes(std::span(*partials_.query_start_loc)));
+    }
+  }
+
+  // Everything but the inputs.
+  void poison_results() {
+    for (const auto& [name, buffer] : buffers_.all()) {
+      const bool is_input = name == "partial_out" || name == "partial_lse" || name == "seq_lens" ||
+                            name == "query_start_loc";
+      if (is_input) continue;
+      std::vector<std::byte> bytes(buffer.size_bytes);
+      poison(bytes.data(), bytes.size());
+      write(name, bytes);
+    }
+  }
+
+  void enqueue(Rank& rank) {
+    const Lane lane{
+        .rank = rank, .compute = compute_, .comm = comm_, .forked = forked_, .joined = joined_};
+    strategy_.enqueue(lane, shape_, buffers_, partials_view(), combined_view());
+  }
+
+  void capture(Rank& rank) {
+    CaptureGuard guard(runtime_, compute_, CaptureMode::kThreadLocal);
+    enqueue(rank);
+    graph_ = guard.end();
+    exec_ = runtime_.instantiate(*graph_);
+  }
+
+  void launch() { runtime_.launch(exec_, compute_); }
+
+  RankCombined results() {
+    RankCombined results;
+    results.out = read("out");
+    results.send = read("send");
+    results.partial_out = read("partial_out");
+    results.partial_lse = read("partial_lse");
+    if (const Buffer* lse = buffers_.find("lse")) {
+      results.lse.resize(lse->size_bytes / sizeof(float));
+      runtime_.read(results.lse.data(), lse->data, lse->size_bytes);
+    }
+    if (graph_) results.graph = runtime_.record_of(*graph_);
+    return results;
+  }
+
+  std::size_t egress_bytes() const { return strategy_.egress_bytes(shape_); }
+
+ private:
+  const RankPartials& given() const {
+    return partials_.ranks[static_cast<std::size_t>(shape_.rank)];
+  }
+
+  Partials partials_view() const {
+    const std::vector<std::int32_t>& seq_lens = given().seq_lens;
+    const bool masks = partials_.query_start_loc.has_value();
+    return {.out = {buffers_.at("partial_out"), partials_.out_strides, partials_.dtype},
+            .lse = {buffers_.at("partial_lse"), partials_.lse_strides, partials_.lse.dtype},
+            .batch = {.query_start_loc =
+                          masks ? buffers_.at<std::int32_t>("query_start_loc") : nullptr,
+                      .seq_lens = masks ? buffers_.at<std::int32_t>("seq_lens") : nullptr,
+                      .causal_bounds = nullptr,
+                      .num_requests = static_cast<std::int32_t>(seq_lens.size())}};
+  }
+
+  Combined combined_view() const {
+    return {.out = {.data = buffers_.at("out"),
+                    .strides = token_major(out_heads_, shape_.head_dim),
+                    .dtype = shape_.dtype},
+            .lse = shape_.return_lse ? buffers_.at<float>("lse") : nullptr};
+  }
+
+  void write(std::string_view name, std::span<const std::byte> bytes) {
+    runtime_.write(buffers_.at(name), bytes.data(), bytes.size());
+  }
+
+  std::vector<std::byte> read(std::string_view name) const {
+    const Buffer* buffer = buffers_.find(name);
+    if (buffer == nullptr) return {};
+    std::vector<std::byte> bytes(buffer->size_bytes);
+    runtime_.read(bytes.data(), buffer->data, bytes.size());
+    return bytes;
+  }
+
+  const Strategy& strategy_;
+  const PartialsCase& partials_;
+  Runtime& runtime_;
+  StepShape shape_;
+  Stream compute_;
+  Stream comm_;
+  Event forked_;
+  Event joined_;
+  BufferSet buffers_;
+  int out_heads_ = 0;
+  std::optional<Graph> graph_;
+  GraphExec exec_;
+};
+
+}  // namespace
+
+float PartialsCase::out_at(int rank, std::int64_t row, int head, int element) const {
+  const std::int64_t index = out_strides.offset(row, head) + element * out_strides.element;
+  return load_element(ranks[static_cast<std::size_t>(rank)].out.data(), dtype,
+                      static_cast<std::size_t>(index));
+}
+
+float PartialsCase::lse_at(int rank, std::int64_t row, int head) const {
+  return load_element(ranks[static_cast<std::size_t>(rank)].lse.data(), lse.dtype,
+                      static_cast<std::size_t>(lse_strides.offset(row, head)));
+}
+
+PartialsResult run_partials(const Strategy& strategy, const PartialsCase& partials,
+                            const PartialsOptions& options) {
+  assert(partials.num_heads % partials.world_size == 0);
+  assert(partials.ranks.size() == static_cast<std::size_t>(partials.world_size));
+  HostWorld world(partials.world_size, options.seed);
+  std::vector<RankStep> steps;
+  steps.reserve(partials.ranks.size());
+  world.each_rank([&](Rank& rank) { steps.emplace_back(rank, strategy, partials, options); });
+  const auto step_of = [&](const Rank& rank) -> RankStep& {
+    return steps[static_cast<std::size_t>(rank.index)];
+  };
+  if (options.num_replays > 0) {
+    world.each_rank([&](Rank& rank) { step_of(rank).capture(rank); });
+  }
+  for (RankStep& step : steps) step.write_inputs();
+  for (int pass = 0; pass < std::max(1, options.num_replays); ++pass) {
+    for (RankStep& step : steps) step.poison_results();
+    world.each_rank([&](Rank& rank) {
+      if (options.num_replays > 0) {
+        step_of(rank).launch();
+      } else {
+        step_of(rank).enqueue(rank);
+      }
+    });
+    world.drain();
+  }
+  PartialsResult result{.keeps_all_heads = strategy.keeps_all_heads(),
+                        .egress_bytes = steps.front().egress_bytes(),
+                        .ranks = {}};
+  for (RankStep& step : steps) result.ranks.push_back(step.results());
+  return result;
+}
+
+}  // namespace dcp
