@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "cli/check.hpp"
 #include "cli/doctor.hpp"
 #include "cli/list.hpp"
 #include "cli/run.hpp"
@@ -11,6 +12,8 @@ namespace {
 
 constexpr std::array kCommands = {
     Command{"run", "runs scenarios: capture, replay, check", true, run_command},
+    Command{"check", "runs stored partials through the strategies and compares", true,
+            check_command},
     Command{"list", "strategies, model presets, step verbs, kinds of findings", false,
             list_command},
     Command{"doctor", "what this machine can run, and why not the rest", false, doctor_command},

@@ -60,7 +60,8 @@ struct DataSpec {
   std::vector<GivenTensor> given_out;  // per rank: scalar or [T][H][D]
 };
 
-// The workspace size rule: min(max_batched_tokens, max(max_seqs * max(1 + spec, decode_query_len), largest size)).
+// The workspace size rule: min(max_batched_tokens, max(max_seqs * max(1 + spec, decode_query_len),
+// largest size)).
 struct SizeRule {
   std::int64_t max_batched_tokens = 0;
   std::int64_t max_seqs = 0;
@@ -69,8 +70,9 @@ struct SizeRule {
 };
 
 struct GraphSpec {
-  std::optional<std::vector<std::int64_t>> capture_sizes;  // rows, in capture order; absent: batches
-  bool capture_sizes_vllm = false;                         // `capture_sizes: vllm`
+  std::optional<std::vector<std::int64_t>>
+      capture_sizes;                // rows, in capture order; absent: batches
+  bool capture_sizes_vllm = false;  // `capture_sizes: vllm`
   int ubatches = 1;
   std::optional<std::int64_t> max_num_tokens;  // rows
   std::optional<SizeRule> size_rule;           // `max_num_tokens` given as a map
@@ -282,7 +284,7 @@ struct Scenario {
   GraphSpec graph;
   WorkspaceSpec workspace;
   std::vector<Batch> batches;  // in file order
-  std::vector<Step> steps;     // empty: capture every size, then replay every batch, twice, in order
+  std::vector<Step> steps;  // empty: capture every size, then replay every batch, twice, in order
   Only only;
   std::map<std::string, std::string> aliases_used;  // spelling in the file -> the format's name
 

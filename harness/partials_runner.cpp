@@ -42,45 +42,26 @@ class RankStep {
         compute_(runtime_.make_stream("compute")),
         comm_(runtime_.make_stream("comm")),
         forked_(runtime_.make_event()),
-        joined_(runtime_.make_event()) {
-    const std::int64_t heads =
-        strategy.keeps_all_heads() ? shape_.num_heads : shape_.heads_per_rank;
-    const auto rows = static_cast<std::size_t>(shape_.num_tokens * heads);
-    BufferPlan plan;
-    plan.add("partial_out", given().out.size(), Lifetime::kActivation);
-    plan.add("partial_lse", given().lse.size(), Lifetime::kActivation);
-    plan.add("seq_lens", std::span(given().seq_lens).size_bytes(), Lifetime::kActivation);
-    if (partials.query_start_loc) {
-      plan.add("query_start_loc", std::span(*partials.query_start_loc).size_bytes(),
-               Lifetime::kActivation);
-    }
-    plan.add("out", rows * shape_.head_dim * size_bytes(shape_.dtype), Lifetime::kActivation);
-    if (shape_.return_lse) plan.add("lse", rows * sizeof(float), Lifetime::kActivation);
-    strategy.plan(shape_, plan);
-    for (const BufferSpec& spec : plan.specs()) {
-      buffers_.add(spec.name, runtime_.allocate(spec.name, spec.size_bytes));
-    }
-    out_heads_ = static_cast<int>(heads);
+        joined_(runtime_.make_event()),
+        results_(plan_results()) {
+    const BufferPlan inputs = plan_inputs();
+    for (const BufferSpec& spec : inputs.specs()) allocate(spec);
+    for (const BufferSpec& spec : results_.specs()) allocate(spec);
   }
 
   void write_inputs() {
     write("partial_out", std::as_bytes(std::span(given().out)));
     write("partial_lse", std::as_bytes(std::span(given().lse)));
+    if (!partials_.query_start_loc) return;
+    write("query_start_loc", std::as_bytes(std::span(*partials_.query_start_loc)));
     write("seq_lens", std::as_bytes(std::span(given().seq_lens)));
-    if (partials_.query_start_loc) {
-      write("query_start_loc", std::as_bytes(std::span(*partials_.query_start_loc)));
-    }
   }
 
-  // Everything but the inputs.
   void poison_results() {
-    for (const auto& [name, buffer] : buffers_.all()) {
-      const bool is_input = name == "partial_out" || name == "partial_lse" || name == "seq_lens" ||
-                            name == "query_start_loc";
-      if (is_input) continue;
-      std::vector<std::byte> bytes(buffer.size_bytes);
+    for (const BufferSpec& spec : results_.specs()) {
+      std::vector<std::byte> bytes(spec.size_bytes);
       poison(bytes.data(), bytes.size());
-      write(name, bytes);
+      write(spec.name, bytes);
     }
   }
 
@@ -120,21 +101,48 @@ class RankStep {
     return partials_.ranks[static_cast<std::size_t>(shape_.rank)];
   }
 
+  int num_out_heads() const {
+    return strategy_.keeps_all_heads() ? shape_.num_heads : shape_.heads_per_rank;
+  }
+
+  BufferPlan plan_inputs() const {
+    BufferPlan plan;
+    plan.add("partial_out", given().out.size(), Lifetime::kActivation);
+    plan.add("partial_lse", given().lse.size(), Lifetime::kActivation);
+    if (!partials_.query_start_loc) return plan;
+    plan.add("query_start_loc", std::span(*partials_.query_start_loc).size_bytes(),
+             Lifetime::kActivation);
+    plan.add("seq_lens", std::span(given().seq_lens).size_bytes(), Lifetime::kActivation);
+    return plan;
+  }
+
+  BufferPlan plan_results() const {
+    const auto rows = static_cast<std::size_t>(shape_.num_tokens * num_out_heads());
+    BufferPlan plan;
+    plan.add("out", rows * shape_.head_dim * size_bytes(shape_.dtype), Lifetime::kActivation);
+    if (shape_.return_lse) plan.add("lse", rows * sizeof(float), Lifetime::kActivation);
+    strategy_.plan(shape_, plan);
+    return plan;
+  }
+
+  void allocate(const BufferSpec& spec) {
+    buffers_.add(spec.name, runtime_.allocate(spec.name, spec.size_bytes));
+  }
+
   Partials partials_view() const {
-    const std::vector<std::int32_t>& seq_lens = given().seq_lens;
     const bool masks = partials_.query_start_loc.has_value();
-    return {.out = {buffers_.at("partial_out"), partials_.out_strides, partials_.dtype},
-            .lse = {buffers_.at("partial_lse"), partials_.lse_strides, partials_.lse.dtype},
-            .batch = {.query_start_loc =
-                          masks ? buffers_.at<std::int32_t>("query_start_loc") : nullptr,
-                      .seq_lens = masks ? buffers_.at<std::int32_t>("seq_lens") : nullptr,
-                      .causal_bounds = nullptr,
-                      .num_requests = static_cast<std::int32_t>(seq_lens.size())}};
+    return {
+        .out = {buffers_.at("partial_out"), partials_.out_strides, partials_.dtype},
+        .lse = {buffers_.at("partial_lse"), partials_.lse_strides, partials_.lse.dtype},
+        .batch = {.query_start_loc = masks ? buffers_.at<std::int32_t>("query_start_loc") : nullptr,
+                  .seq_lens = masks ? buffers_.at<std::int32_t>("seq_lens") : nullptr,
+                  .causal_bounds = nullptr,
+                  .num_requests = static_cast<std::int32_t>(given().seq_lens.size())}};
   }
 
   Combined combined_view() const {
     return {.out = {.data = buffers_.at("out"),
-                    .strides = token_major(out_heads_, shape_.head_dim),
+                    .strides = token_major(num_out_heads(), shape_.head_dim),
                     .dtype = shape_.dtype},
             .lse = shape_.return_lse ? buffers_.at<float>("lse") : nullptr};
   }
@@ -159,8 +167,8 @@ class RankStep {
   Stream comm_;
   Event forked_;
   Event joined_;
+  BufferPlan results_;  // poisoned before each launch
   BufferSet buffers_;
-  int out_heads_ = 0;
   std::optional<Graph> graph_;
   GraphExec exec_;
 };

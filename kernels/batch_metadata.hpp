@@ -11,9 +11,11 @@ namespace dcp {
 // Device pointers to one rank's metadata. Buffers have fixed capacity: requests past the batch are
 // zero-token requests of length 0, so that num_requests may be frozen by a capture.
 struct BatchMetadata {
-  const std::int32_t* query_start_loc;  // [num_requests + 1] first row of each request; null: no mask
-  const std::int32_t* seq_lens;         // [num_requests] LOCAL key counts
-  const std::int32_t* causal_bounds;    // [num_tokens] local keys at or before the row; null: no bound
+  const std::int32_t*
+      query_start_loc;           // [num_requests + 1] first row of each request; null: no mask
+  const std::int32_t* seq_lens;  // [num_requests] LOCAL key counts
+  const std::int32_t*
+      causal_bounds;  // [num_tokens] local keys at or before the row; null: no bound
   std::int32_t num_requests;
 };
 

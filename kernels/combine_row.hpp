@@ -22,7 +22,7 @@ DCP_HOST_DEVICE LseSum rank_factors(int world_size, const LseOf& lse_of, float* 
 
 // out = sum of factors[r] * rows_of(r)[i] over ranks with a factor; 0 where no rank has one. A rank
 // without a factor is not read: its row may hold anything. Eight ranks at a time, then the eights:
-// 64 equal terms in one chain of additions round too far in one direction.
+// in one chain of additions, 63 small terms beside a large one may all be rounded away.
 template <class Team, class T, class RowsOf>
 DCP_HOST_DEVICE void sum_rank_rows(const float* factors, int world_size, int head_dim,
                                    const RowsOf& rows_of, StridedRow<T> out) {

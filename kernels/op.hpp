@@ -42,11 +42,11 @@ struct OpInfo {
 
 template <class O>
 concept Op = std::is_trivially_copyable_v<typename O::Params> &&
-             requires(const typename O::Params& params, std::vector<Access>& out) {
-               { O::kName } -> std::convertible_to<std::string_view>;
-               O::accesses(params, out);
-               O::run(params);
-             };
+    requires(const typename O::Params& params, std::vector<Access>& out) {
+  { O::kName } -> std::convertible_to<std::string_view>;
+  O::accesses(params, out);
+  O::run(params);
+};
 
 template <class O>
 concept BlockingOp = Op<O> && requires(const typename O::Params& params) {

@@ -65,8 +65,8 @@ class Communicator {
   std::deque<Exchange> open_;              // oldest first
 };
 
-// The data movement of one complete exchange. Sums add in rank order and round to the dtype after
-// every addition, as a reduction over 16-bit wires does.
+// The data movement of one complete exchange. Sums are taken over a tree of the ranks and rounded
+// to the dtype after every addition, as a reduction over 16-bit wires does.
 void move_bytes(const std::vector<const CollectiveOp::Params*>& calls);
 
 }  // namespace dcp

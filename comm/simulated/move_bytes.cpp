@@ -16,19 +16,23 @@ void copy_part(const CollectiveOp::Params& from, std::int64_t from_part,
   if (part > 0) std::memmove(target, source, part);
 }
 
-// Sum over ranks of part `part` of every rank's send buffer, each partial sum rounded to T.
+// Sum of the ranks' terms first..last-1 by halves, every partial sum rounded to T.
+template <class T>
+T sum_of_ranks(const Calls& calls, std::size_t first, std::size_t last, std::int64_t element) {
+  if (last - first == 1) return static_cast<const T*>(calls[first]->send)[element];
+  const std::size_t middle = first + (last - first + 1) / 2;
+  return from_float<T>(to_float(sum_of_ranks<T>(calls, first, middle, element)) +
+                       to_float(sum_of_ranks<T>(calls, middle, last, element)));
+}
+
+// Sum over ranks of part `part` of every rank's send buffer.
 template <class T>
 std::vector<T> sum_of_part(const Calls& calls, std::int64_t part) {
   const std::int64_t count = calls[0]->count;
-  std::vector<T> sum(static_cast<std::size_t>(count));
+  std::vector<T> sum;
+  sum.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t element = part * count + i;
-    T total = static_cast<const T*>(calls[0]->send)[element];
-    for (std::size_t rank = 1; rank < calls.size(); ++rank) {
-      const T term = static_cast<const T*>(calls[rank]->send)[element];
-      total = from_float<T>(to_float(total) + to_float(term));
-    }
-    sum[static_cast<std::size_t>(i)] = total;
+    sum.push_back(sum_of_ranks<T>(calls, 0, calls.size(), part * count + i));
   }
   return sum;
 }

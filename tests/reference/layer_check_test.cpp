@@ -248,7 +248,7 @@ TEST(LayerCheck, FindsAPaddedRowThatIsNotExactlyZero) {
   for (const std::int64_t row : {1, 2}) {
     NaiveStep step = right;
     const auto head = static_cast<std::size_t>(row * step.heads_per_rank);
-    step.ranks[1].out[head * 16 + 3] = 1e-40f;
+    step.ranks[1].out[head * 16 + 3] = std::numeric_limits<float>::denorm_min();
     const LayerCheck out = check(test, step);
     EXPECT_EQ(verdict(out), "+--");
     EXPECT_EQ(out.step.first_bad->at, (ElementPlace{0, 1, row, 2, 3}));
@@ -367,6 +367,14 @@ TEST(GivenData, StepIsTheCombineOfTheGivenPartials) {
   EXPECT_EQ(verdict(check(test, run_given(test, 1.5, lse))), "+--");
 }
 
+TEST(GivenData, PartialsAreRoundedAsAnEngineHoldsThem) {
+  Case test = given_case({37.1, 36.9}, {1.001, 3.001});
+  test.scenario.lse.dtype = DType::kBf16;  // both become 37
+  const LayerCheck result = check(test, run_given(test, 2, 37 + std::log(2)));
+  EXPECT_EQ(result.expected.out[0], 2);
+  EXPECT_NEAR(result.expected.lse[0], 37 + std::log(2), 1e-13);
+}
+
 TEST(GivenData, EngineThatCombinesOtherPartialsFailsTheStepOnly) {
   const Case test = given_case({2, 2}, {1, 2});
   const NaiveStep other = run_given(given_case({2, 2}, {3, 4}), 3.5, 2 + std::log(2));
@@ -402,15 +410,30 @@ TEST(GivenData, NestedListsGiveEveryElement) {
   EXPECT_EQ(result.expected.out[64], 0);
 }
 
-TEST(Overflow, InfinityIsRightWhereTheRightValueOverflowsTheDtype) {
-  Case test = given_case({1, 1}, {0, 0});
-  test.scenario.dtype = DType::kFp32;
-  const double largest = std::numeric_limits<float>::max();
-  test.scenario.data.given_out = {{{}, {INFINITY}, {}}, {{}, {1}, {}}};
+TEST(GivenData, InfinitePartialStaysInfinite) {
+  const Case test = given_case({1, 1}, {INFINITY, 1});
   NaiveStep step = run_given(test, INFINITY, 1 + std::log(2));
   EXPECT_EQ(verdict(check(test, step)), "+++");
-  step.ranks[0].out[0] = static_cast<float>(largest);
+  step.ranks[0].out[0] = 3e38f;
   EXPECT_EQ(verdict(check(test, step)), "+--");
+}
+
+bool passes(float got, double want) {
+  Comparison comparison;
+  const WantedRow row{.out = Eigen::ArrayXd::Constant(1, want),
+                      .out_tolerance = Eigen::ArrayXd::Constant(1, ulp(DType::kFp16, want)),
+                      .lse = 0,
+                      .lse_tolerance = 0};
+  compare_elements(comparison, {}, std::span(&got, 1), row, DType::kFp16);
+  return comparison.passed();
+}
+
+TEST(Overflow, InfinityIsRightWhereTheRightValueOverflowsTheDtype) {
+  EXPECT_TRUE(passes(INFINITY, 70000));
+  EXPECT_TRUE(passes(-INFINITY, -65520));
+  EXPECT_FALSE(passes(-INFINITY, 70000));
+  EXPECT_FALSE(passes(INFINITY, 65000));
+  EXPECT_FALSE(passes(65504, 70000));
 }
 
 }  // namespace

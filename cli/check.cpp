@@ -1,0 +1,137 @@
+#include "cli/check.hpp"
+
+#include <filesystem>
+#include <iostream>
+
+#include "cli/check_json.hpp"
+#include "cli/check_text.hpp"
+#include "cli/input_files.hpp"
+#include "cli/json_file.hpp"
+#include "core/error.hpp"
+#include "strategies/registry.hpp"
+
+namespace dcp {
+
+namespace {
+
+constexpr std::uint64_t kDefaultSeed = 1;
+constexpr std::string_view kDumpExtension = ".safetensors";
+
+std::vector<const Strategy*> strategies_to_check(const Options& options) {
+  if (options.strategies.empty()) return {all_strategies().begin(), all_strategies().end()};
+  std::vector<const Strategy*> strategies;
+  for (const std::string& name : options.strategies) strategies.push_back(find_strategy(name));
+  return strategies;
+}
+
+VectorFile read_vectors(const std::string& path) {
+  if (std::filesystem::path(path).extension() == kDumpExtension) {
+    throw InputError({.file = path}, "safetensors dumps are not supported yet");
+  }
+  return read_vector_file(path);
+}
+
+struct Totals {
+  int cases = 0;
+  int passed = 0;
+  int failed = 0;
+  int variants = 0;  // among passed and failed
+  int refused_files = 0;
+  int seed_outside = 0;
+
+  void add(const VectorVerdict& verdict) {
+    ++(verdict.passed() ? passed : failed);
+    variants += !verdict.variant.empty();
+    seed_outside += !verdict.seed_passed();
+  }
+  int exit_code() const { return refused_files > 0 ? 2 : failed > 0 ? 1 : 0; }
+};
+
+class CheckRun {
+ public:
+  explicit CheckRun(const Options& options)
+      : options_(options),
+        seed_(options.seed.value_or(kDefaultSeed)),
+        strategies_(strategies_to_check(options)),
+        json_(report_head()) {
+    json_["tool"]["backend"] = "host";
+    json_["tool"]["comm"] = "simulated";
+    json_["tool"]["seed"] = seed_;
+    json_["files"] = nlohmann::ordered_json::array();
+    std::cout << "dcpsim " DCPSIM_VERSION ", host backend, seed " << seed_ << '\n';
+  }
+
+  void check(const std::string& path) {
+    json_["files"].push_back({{"file", path}, {"source", nullptr}, {"error", nullptr}});
+    auto& json = json_["files"].back();
+    json["cases"] = nlohmann::ordered_json::array();
+    try {
+      const VectorFile file = read_vectors(path);
+      json["source"] = file.source;
+      check_cases(path, file, json["cases"]);
+    } catch (const InputError& error) {
+      json["error"] = error.what();
+      ++totals_.refused_files;
+      std::cout << "REFUSED  " << path << "\n  " << error.what() << '\n';
+    }
+  }
+
+  int finish() const {
+    if (totals_.cases == 0 && totals_.refused_files == 0) {
+      throw InputError({.file = "dcpsim"}, "no case matches the filter");
+    }
+    std::cout << totals_.cases << " cases, " << totals_.passed << " checks passed, "
+              << totals_.failed << " failed, " << totals_.refused_files << " files refused\n";
+    if (totals_.variants > 0) {
+      std::cout << totals_.variants << " of the checks are of variants"
+                << (options_.verbose ? "\n" : " (--verbose shows them)\n");
+    }
+    if (totals_.seed_outside > 0) {
+      std::cout << "the seed's own result is outside the tolerance in " << totals_.seed_outside
+                << " checks\n";
+    }
+    if (!options_.json_path.empty()) write_json_file(options_.json_path, json_);
+    return totals_.exit_code();
+  }
+
+ private:
+  bool is_wanted(const std::string& path, const VectorCase& test) const {
+    return matches_filter(path, options_.filter) || matches_filter(test.name, options_.filter);
+  }
+
+  void check_cases(const std::string& path, const VectorFile& file, nlohmann::ordered_json& json) {
+    const CheckText style{.color = options_.color, .variants = options_.verbose};
+    std::cout << path << (file.source.empty() ? "" : ": " + file.source) << '\n';
+    print_check_head(std::cout);
+    for (const VectorCase& test : file.cases) {
+      if (!is_wanted(path, test)) continue;
+      const CheckedCase checked{
+          .file = path, .name = test.name, .verdicts = check_vector_case(test, strategies_, seed_)};
+      print_checked_case(std::cout, checked, seed_, style);
+      json.push_back(checked_case_json(test.name, checked.verdicts));
+      ++totals_.cases;
+      for (const VectorVerdict& verdict : checked.verdicts) totals_.add(verdict);
+    }
+    std::cout.flush();
+  }
+
+  const Options& options_;
+  std::uint64_t seed_;
+  std::vector<const Strategy*> strategies_;
+  nlohmann::ordered_json json_;
+  Totals totals_;
+};
+
+}  // namespace
+
+int check_command(const Options& options) {
+  if (!options.overrides.empty()) {
+    throw InputError({.file = "dcpsim"}, "'--set' does not apply to 'check'");
+  }
+  const auto files = input_files(options.paths, {".json", std::string(kDumpExtension)});
+  CheckRun run(options);
+  for (const std::string& file : files) run.check(file);
+  return run.finish();
+}
+
+}  // namespace dcp

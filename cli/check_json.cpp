@@ -1,0 +1,50 @@
+#include "cli/check_json.hpp"
+
+#include "cli/comparison_json.hpp"
+#include "harness/report.hpp"
+
+namespace dcp {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json optional_json(const std::optional<Comparison>& comparison) {
+  return comparison ? comparison_json(*comparison) : Json(nullptr);
+}
+
+Json send_json(const std::optional<SendVerdict>& send) {
+  if (!send) return nullptr;
+  Json json = {{"equal", !send->wrong.has_value()}, {"first_wrong", nullptr}};
+  if (!send->wrong) return json;
+  const WrongLane& wrong = *send->wrong;
+  json["first_wrong"] = {{"rank", wrong.rank}, {"peer", wrong.peer}, {"row", wrong.row},
+                         {"head", wrong.head}, {"lane", wrong.lane}, {"got", wrong.got},
+                         {"want", wrong.want}};
+  return json;
+}
+
+Json verdict_json(const VectorVerdict& verdict) {
+  const bool ran = verdict.failure.empty();
+  return {{"strategy", verdict.strategy},
+          {"variant", verdict.variant},
+          {"status", name(verdict.passed() ? Status::kPass : Status::kFail)},
+          {"out", ran ? comparison_json(verdict.ours.out) : Json(nullptr)},
+          {"lse", ran ? comparison_json(verdict.ours.lse) : Json(nullptr)},
+          {"send", send_json(verdict.send)},
+          {"seed",
+           {{"within_tolerance", verdict.seed_passed()},
+            {"out", optional_json(verdict.seed_out)},
+            {"lse", optional_json(verdict.seed_lse)}}},
+          {"failure", ran ? Json(nullptr) : Json(verdict.failure)}};
+}
+
+}  // namespace
+
+Json checked_case_json(const std::string& name, const std::vector<VectorVerdict>& verdicts) {
+  Json json = {{"name", name}, {"checks", Json::array()}};
+  for (const VectorVerdict& verdict : verdicts) json["checks"].push_back(verdict_json(verdict));
+  return json;
+}
+
+}  // namespace dcp

@@ -1,0 +1,30 @@
+// The text report of `check`.
+#pragma once
+
+#include <iosfwd>
+#include <string>
+
+#include "harness/vector_check.hpp"
+
+namespace dcp {
+
+struct CheckText {
+  bool color = false;
+  bool variants = false;  // rows of variants that passed, too
+};
+
+struct CheckedCase {
+  std::string file;
+  std::string name;
+  std::vector<VectorVerdict> verdicts;
+};
+
+// Names the columns.
+void print_check_head(std::ostream& out);
+
+// One line per verdict, each followed by what is wrong with it and the command that reproduces it.
+// `seed` is that of the schedule.
+void print_checked_case(std::ostream& out, const CheckedCase& checked, std::uint64_t seed,
+                        const CheckText& style);
+
+}  // namespace dcp

@@ -1,0 +1,72 @@
+// Every scenario of the corpus, under every strategy it names.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <set>
+
+#include "core/scenario_reader.hpp"
+#include "harness/scenario_runner.hpp"
+#include "strategies/registry.hpp"
+
+namespace dcp {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> corpus() {
+  std::vector<std::string> files;
+  for (auto entry = fs::recursive_directory_iterator(DCPSIM_SOURCE_DIR "/scenarios");
+       entry != fs::recursive_directory_iterator(); ++entry) {
+    if (entry->path().filename() == "rejected") entry.disable_recursion_pending();
+    if (entry->path().extension() == ".yaml") files.push_back(entry->path().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string test_name(const testing::TestParamInfo<std::string>& info) {
+  std::string name = fs::path(info.param).parent_path().filename().string() + "_" +
+                     fs::path(info.param).stem().string();
+  for (char& c : name) {
+    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
+  }
+  return name;
+}
+
+std::string problems_of(const ScenarioReport& report) {
+  std::string text = report.bad_input;
+  for (const StepReport& step : report.steps) {
+    for (const std::string& problem : step.problems) {
+      text += "step " + std::to_string(step.index) + ": " + problem + "\n";
+    }
+  }
+  return text;
+}
+
+class Corpus : public testing::TestWithParam<std::string> {};
+
+TEST_P(Corpus, ScenarioPasses) {
+  const Scenario scenario = read_scenario(GetParam());
+  require_supported(scenario);
+  for (const std::string& name : scenario.strategies) {
+    const ScenarioReport report = run_scenario(scenario, *find_strategy(name), {.seed = 5});
+    EXPECT_EQ(report.status, Status::kPass) << name << ": " << problems_of(report);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Scenarios, Corpus, testing::ValuesIn(corpus()), test_name);
+
+// Equal shards hide a wrong base and a swapped rank.
+TEST(CorpusRules, EveryBatchHasUnequalLengths) {
+  for (const std::string& file : corpus()) {
+    const Scenario scenario = read_scenario(file);
+    for (const Batch& batch : scenario.batches) {
+      if (batch.seq_lens.size() < 2) continue;
+      const std::set<std::int64_t> lengths(batch.seq_lens.begin(), batch.seq_lens.end());
+      EXPECT_GT(lengths.size(), 1u) << file << " " << batch.name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace dcp

@@ -1,0 +1,161 @@
+#include "tests/harness/random_scenario.hpp"
+
+#include <algorithm>
+#include <random>
+
+namespace dcp {
+
+namespace {
+
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : random_(seed) {}
+  int between(int low, int high) {
+    return low + static_cast<int>(random_() % static_cast<std::uint64_t>(high - low + 1));
+  }
+  bool chance(int percent) { return between(1, 100) <= percent; }
+  template <class T>
+  T one_of(const std::vector<T>& values) {
+    return values[static_cast<std::size_t>(between(0, static_cast<int>(values.size()) - 1))];
+  }
+
+ private:
+  std::mt19937_64 random_;
+};
+
+int num_rows(const std::vector<RandomRequest>& batch) {
+  int rows = 0;
+  for (const RandomRequest& request : batch) rows += request.query_len;
+  return rows;
+}
+
+std::vector<RandomRequest> draw_batch(Draw& draw) {
+  std::vector<RandomRequest> batch(static_cast<std::size_t>(draw.between(1, 4)));
+  for (RandomRequest& request : batch) {
+    request.query_len = draw.chance(60) ? 1 : draw.between(0, 4);
+    const bool padding = draw.chance(15);
+    request.length = padding ? 0 : request.query_len + draw.between(0, draw.chance(30) ? 90 : 9);
+  }
+  return batch;
+}
+
+std::string list(const std::vector<int>& values) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(values[i]);
+  }
+  return text + "]";
+}
+
+}  // namespace
+
+RandomScenario make_random_scenario(std::uint64_t seed) {
+  Draw draw(seed);
+  RandomScenario s;
+  s.world_size = draw.one_of<int>({1, 2, 2, 3, 4, 4, 5, 7, 8});
+  s.interleave = draw.one_of<int>({1, 1, 1, 2, 3, 16});
+  s.heads_per_rank = draw.between(1, 3);
+  s.head_dim = draw.one_of<int>({8, 16, 24, 40});
+  s.rope_dim = draw.one_of<int>({8, 16});
+  s.block_size = draw.one_of<int>({1, 4, 16});
+  s.layers = draw.between(1, 3);
+  s.data_seed = draw.between(1, 1000);
+  s.replicate_query = draw.chance(25);
+  s.same_stream = draw.chance(25);
+  s.split_layout = draw.chance(50);
+  s.reduce_fp32 = draw.chance(30);
+  s.fixed_workspace = draw.chance(40);
+  s.dtype = draw.one_of<std::string>({"bf16", "fp16", "fp32"});
+  s.lse_base = draw.one_of<std::string>({"e", "2"});
+  s.lse_dtype = draw.one_of<std::string>({"fp32", "fp32", "fp32", "bf16", "fp16"});
+  s.stub = draw.one_of<std::string>({"exact", "poison_empty", "plus_inf", "nan_pad", "untouched"});
+  for (int i = draw.between(1, 3); i > 0; --i) s.batches.push_back(draw_batch(draw));
+  for (const auto& batch : s.batches) {
+    const int rows = num_rows(batch) + draw.between(0, 3);
+    const bool known =
+        std::find(s.capture_sizes.begin(), s.capture_sizes.end(), rows) != s.capture_sizes.end();
+    if (rows > 0 && !known && draw.chance(80)) s.capture_sizes.push_back(rows);
+  }
+  if (s.capture_sizes.empty()) s.capture_sizes.push_back(2);
+  return s;
+}
+
+std::string RandomScenario::yaml() const {
+  std::string text =
+      "schema: 1\nworld_size: " + std::to_string(world_size) +
+      "\ninterleave: " + std::to_string(interleave) +
+      "\nmodel: {attention: mla, num_heads: " + std::to_string(world_size * heads_per_rank) +
+      ", kv_lora_rank: " + std::to_string(head_dim) + ", rope_dim: " + std::to_string(rope_dim) +
+      "}\n";
+  text += "kv: {block_size: " + std::to_string(block_size) + "}\n";
+  text += "layers: " + std::to_string(layers) + "\ndtype: " + dtype + "\n";
+  text += "lse: {base: " + lse_base + ", dtype: " + lse_dtype + "}\n";
+  text += "data: {kind: random, seed: " + std::to_string(data_seed) + "}\n";
+  text += std::string("strategy: [ag_rs, ag_ar, a2a]\nquery: ") +
+          (replicate_query ? "replicate" : "all_gather") +
+          "\ncomm_stream: " + (same_stream ? "same" : "separate") +
+          "\na2a_layout: " + (split_layout ? "split" : "interleaved") +
+          "\nreduce_dtype: " + (reduce_fp32 ? "fp32" : "same") +
+          "\nworkspace: " + (fixed_workspace ? "fixed" : "graph_pool") + "\n";
+  text += "graph: {capture_sizes: " + list(capture_sizes) + "}\nbatches:\n";
+  for (std::size_t b = 0; b < batches.size(); ++b) {
+    std::vector<int> lengths;
+    std::vector<int> boundaries = {0};
+    for (const RandomRequest& request : batches[b]) {
+      lengths.push_back(request.length);
+      boundaries.push_back(boundaries.back() + request.query_len);
+    }
+    text += "  b" + std::to_string(b) + ": {seq_lens: " + list(lengths) +
+            ", query_start_loc: " + list(boundaries) + "}\n";
+  }
+  text += "steps:\n  - capture: all\n  - stub_attention: " + stub + "\n";
+  for (int round = 0; round < 2; ++round) {
+    for (std::size_t b = 0; b < batches.size(); ++b) {
+      text += "  - replay: b" + std::to_string(b) + "\n";
+    }
+  }
+  return text + "  - eager: b0\n";
+}
+
+std::vector<RandomScenario> simpler(const RandomScenario& scenario) {
+  std::vector<RandomScenario> all;
+  const auto with = [&](const auto& change) {
+    RandomScenario candidate = scenario;
+    change(candidate);
+    if (candidate.yaml() != scenario.yaml()) all.push_back(std::move(candidate));
+  };
+  for (std::size_t b = 0; b < scenario.batches.size() && scenario.batches.size() > 1; ++b) {
+    with([&](auto& s) { s.batches.erase(s.batches.begin() + static_cast<std::ptrdiff_t>(b)); });
+  }
+  for (std::size_t b = 0; b < scenario.batches.size(); ++b) {
+    for (std::size_t r = 0; r < scenario.batches[b].size(); ++r) {
+      with([&](auto& s) {
+        if (s.batches[b].size() > 1) {
+          s.batches[b].erase(s.batches[b].begin() + static_cast<std::ptrdiff_t>(r));
+        }
+      });
+      with([&](auto& s) {
+        RandomRequest& request = s.batches[b][r];
+        if (request.length > request.query_len) {
+          request.length = std::max(request.query_len, request.length / 2);
+        }
+      });
+    }
+  }
+  with([](auto& s) { s.layers = 1; });
+  with([](auto& s) { s.interleave = 1; });
+  with([](auto& s) { s.heads_per_rank = 1; });
+  with([](auto& s) { s.head_dim = 8; });
+  with([](auto& s) { s.stub = "exact"; });
+  with([](auto& s) { s.replicate_query = false; });
+  with([](auto& s) { s.fixed_workspace = false; });
+  with([](auto& s) { s.reduce_fp32 = false; });
+  with([](auto& s) { s.split_layout = false; });
+  with([](auto& s) { s.dtype = "fp32"; });
+  with([](auto& s) { s.lse_dtype = "fp32"; });
+  with([](auto& s) { s.lse_base = "e"; });
+  with([](auto& s) { s.world_size = std::max(1, s.world_size - 1); });
+  return all;
+}
+
+}  // namespace dcp

@@ -1,0 +1,45 @@
+// Random scenarios for property tests: small, legal, and printable as the YAML that reproduces
+// them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dcp {
+
+struct RandomRequest {
+  int length = 0;  // global, 0 for a padding request
+  int query_len = 1;
+};
+
+struct RandomScenario {
+  int world_size = 1;
+  int interleave = 1;
+  int heads_per_rank = 1;
+  int head_dim = 8;
+  int rope_dim = 8;
+  int block_size = 4;
+  int layers = 1;
+  int data_seed = 1;
+  bool replicate_query = false;
+  bool same_stream = false;
+  bool split_layout = false;
+  bool reduce_fp32 = false;
+  bool fixed_workspace = false;
+  std::string dtype = "bf16";
+  std::string lse_base = "e";
+  std::string lse_dtype = "fp32";
+  std::string stub = "exact";
+  std::vector<int> capture_sizes;
+  std::vector<std::vector<RandomRequest>> batches;
+
+  std::string yaml() const;
+};
+
+RandomScenario make_random_scenario(std::uint64_t seed);
+
+// Simpler scenarios, each one step smaller, for shrinking a failing one.
+std::vector<RandomScenario> simpler(const RandomScenario& scenario);
+
+}  // namespace dcp
