@@ -83,12 +83,12 @@ class CheckRun {
     std::cout << totals_.cases << " cases, " << totals_.passed << " checks passed, "
               << totals_.failed << " failed, " << totals_.refused_files << " files refused\n";
     if (totals_.variants > 0) {
-      std::cout << totals_.variants << " of the checks are of variants"
-                << (options_.verbose ? "\n" : " (--verbose shows them)\n");
+      std::cout << "checks of variants" << (options_.verbose ? "" : " (--verbose shows them)")
+                << ": " << totals_.variants << '\n';
     }
     if (totals_.seed_outside > 0) {
-      std::cout << "the seed's own result is outside the tolerance in " << totals_.seed_outside
-                << " checks\n";
+      std::cout << "checks where the seed's own result is outside the tolerance: "
+                << totals_.seed_outside << '\n';
     }
     if (!options_.json_path.empty()) write_json_file(options_.json_path, json_);
     return totals_.exit_code();
@@ -101,10 +101,11 @@ class CheckRun {
 
   void check_cases(const std::string& path, const VectorFile& file, nlohmann::ordered_json& json) {
     const CheckText style{.color = options_.color, .variants = options_.verbose};
-    std::cout << path << (file.source.empty() ? "" : ": " + file.source) << '\n';
-    print_check_head(std::cout);
+    bool first = true;
     for (const VectorCase& test : file.cases) {
       if (!is_wanted(path, test)) continue;
+      if (first) print_check_head(std::cout, path, file.source);
+      first = false;
       const CheckedCase checked{
           .file = path, .name = test.name, .verdicts = check_vector_case(test, strategies_, seed_)};
       print_checked_case(std::cout, checked, seed_, style);

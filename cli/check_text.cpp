@@ -95,9 +95,10 @@ void print_problems(std::ostream& out, const CheckedCase& checked, const VectorV
 
 }  // namespace
 
-void print_check_head(std::ostream& out) {
+void print_check_head(std::ostream& out, const std::string& file, const std::string& source) {
   const std::string indent(6, ' ');
-  out << indent << std::left << std::setw(kNameWidth + kStrategyWidth + 2) << "" << std::right
+  out << file << (source.empty() ? "" : ": " + source) << '\n'
+      << indent << std::left << std::setw(kNameWidth + kStrategyWidth + 2) << "" << std::right
       << "error over tolerance     send    the seed's own error\n"
       << indent << std::left << std::setw(kNameWidth) << "case"
       << "  " << std::setw(kStrategyWidth) << "strategy" << std::right << std::setw(kRatioWidth)

@@ -19,8 +19,8 @@ struct CheckedCase {
   std::vector<VectorVerdict> verdicts;
 };
 
-// Names the columns.
-void print_check_head(std::ostream& out);
+// Names the file, who made it, and the columns.
+void print_check_head(std::ostream& out, const std::string& file, const std::string& source);
 
 // One line per verdict, each followed by what is wrong with it and the command that reproduces it.
 // `seed` is that of the schedule.

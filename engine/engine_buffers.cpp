@@ -30,20 +30,21 @@ RowCount row_count(std::string_view name, const StepShape& shape, const Capacity
                    : RowCount{1, capacity.max_num_tokens};
 }
 
+// Contiguous [num_tokens, num_heads, dim] of what may be stored with padding.
 std::vector<float> decode(Runtime& runtime, const ConstHeadRows& rows, std::size_t stored_elements,
                           std::int64_t num_tokens, int num_heads, int dim) {
   std::vector<std::byte> bytes(stored_elements * size_bytes(rows.dtype));
   runtime.read(bytes.data(), rows.data, bytes.size());
-  std::vector<float> values;
-  values.reserve(static_cast<std::size_t>(num_tokens) * num_heads * dim);
-  for (std::int64_t token = 0; token < num_tokens; ++token) {
-    for (int head = 0; head < num_heads; ++head) {
-      const auto offset = static_cast<std::size_t>(rows.strides.offset(token, head));
-      for (int i = 0; i < dim; ++i) {
-        values.push_back(load_element(bytes.data(), rows.dtype, offset + i));
+  std::vector<float> values(static_cast<std::size_t>(num_tokens) * num_heads * dim);
+  dispatch_dtype(rows.dtype, [&]<class T>() {
+    float* to = values.data();
+    for (std::int64_t token = 0; token < num_tokens; ++token) {
+      for (int head = 0; head < num_heads; ++head) {
+        const T* from = reinterpret_cast<const T*>(bytes.data()) + rows.strides.offset(token, head);
+        for (int i = 0; i < dim; ++i) *to++ = to_float(from[i]);
       }
     }
-  }
+  });
   return values;
 }
 

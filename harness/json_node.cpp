@@ -1,6 +1,7 @@
 #include "harness/json_node.hpp"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -42,13 +43,14 @@ double number_of(const Json& json) {
   return json.get<double>();
 }
 
-// What the parser says, without its own name and without the place, which the error has already.
+// What the parser says, without its own name, without the place, which the error has already, and
+// without the text that it read last, which may be long, or no text at all.
 std::string reason_of(const Json::exception& error) {
   std::string_view what = error.what();
   what.remove_prefix(std::min(what.find("] ") + 2, what.size()));
   const std::size_t column = what.find(", column ");
   if (column != std::string_view::npos) what.remove_prefix(what.find(": ", column) + 2);
-  return "not JSON: " + std::string(what);
+  return "not JSON: " + std::string(what.substr(0, what.find("; last read")));
 }
 
 Place place_of(const std::string& path, std::string_view text, std::size_t byte) {
@@ -117,7 +119,10 @@ std::vector<JsonNode> JsonNode::items(std::size_t count, std::string_view what) 
 
 std::string JsonNode::text() const {
   if (!json_->is_string()) refuse_found("a string");
-  return json_->get<std::string>();
+  auto text = json_->get<std::string>();
+  const auto is_control = [](unsigned char c) { return std::iscntrl(c) != 0; };
+  if (std::any_of(text.begin(), text.end(), is_control)) refuse("control characters in a name");
+  return text;
 }
 
 std::int64_t JsonNode::integer(std::int64_t min, std::int64_t max) const {

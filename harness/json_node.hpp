@@ -32,7 +32,7 @@ class JsonNode {
   std::vector<JsonNode> items() const;                                          // of an array
   std::vector<JsonNode> items(std::size_t count, std::string_view what) const;  // of so many
 
-  std::string text() const;
+  std::string text() const;  // one line for people: no control characters
   std::int64_t integer(std::int64_t min, std::int64_t max) const;
 
   // An array of `count` numbers that are the bits of `dtype` elements (16 or 32 bits).

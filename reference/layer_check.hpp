@@ -25,8 +25,8 @@ struct CheckOptions {
 // The right result of a layer: unsharded attention or, under `data: given`, the combine of the
 // given partials. Rows without keys: out 0, lse -inf.
 struct LayerResult {
-  std::vector<double> out;  // [T, H, D]
-  std::vector<double> lse;  // [T, H] in the scenario's base
+  std::vector<double> out;            // [T, H, D]
+  std::vector<double> lse;            // [T, H] in the scenario's base
   std::vector<double> out_tolerance;  // [T, H, D] how far the whole step may be off
   std::vector<double> lse_tolerance;  // [T, H]
 };

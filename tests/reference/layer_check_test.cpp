@@ -194,7 +194,27 @@ TEST(LayerCheck, FindsOneMissingKeyAmong4096) {
       ASSERT_TRUE(result.partial.first_bad);
       EXPECT_EQ(result.partial.first_bad->at.rank, token % world_size);
       EXPECT_EQ(verdict(check(test, {.partial = false})), "++-");
+      EXPECT_EQ(verdict(check(test, {.step = false})), "-++");
     }
+  }
+}
+
+// Each shard is right for itself: only the unsharded pass knows that token 4 exists.
+TEST(LayerCheck, FindsAKeyThatNoRankOwns) {
+  Case test{small_scenario(2), batch_of({5}), {.lost_token = 4}};
+  test.batch.local_seq_lens = {{2}, {2}};
+  EXPECT_EQ(verdict(check(test)), "++-");
+}
+
+TEST(LayerCheck, FindsTheFaultOfAnyRequest) {
+  const Case test{small_scenario(2), batch_of(std::vector<std::int64_t>(24, 500)), {}};
+  const NaiveStep right = run_naive(test.scenario, test.batch);
+  for (std::int64_t row = 0; row < 24; ++row) {
+    NaiveStep step = right;
+    step.ranks[0].partial_lse[static_cast<std::size_t>(row * 4)] += 0.01f;
+    const LayerCheck result = check(test, step);
+    ASSERT_TRUE(result.partial.first_bad) << "row " << row;
+    EXPECT_EQ(result.partial.first_bad->at.row, row);
   }
 }
 

@@ -1,0 +1,136 @@
+#include "tests/strategies/random_partials.hpp"
+
+#include <limits>
+#include <random>
+
+#include "core/poison.hpp"
+#include "strategies/registry.hpp"
+
+namespace dcp::test {
+
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr std::int64_t kNumTokens = 5;
+constexpr int kPaddedHeads = 3;
+
+HeadStrides strides_of(Storage storage, int num_heads, std::int64_t dim) {
+  if (storage == Storage::kHeadPadded) return token_major(num_heads + kPaddedHeads, dim);
+  HeadStrides strides = token_major(num_heads, dim);
+  if (storage == Storage::kHeadMajor) {
+    strides.token = dim;
+    strides.head = kNumTokens * dim;
+  }
+  return strides;
+}
+
+class Generator {
+ public:
+  explicit Generator(std::uint64_t seed) : random_(seed) {}
+
+  bool happens_once_in(unsigned n) { return random_() % n == 0; }
+  float normal() { return normal_(random_); }
+
+  // What the ranks' lses of a row and head have in common.
+  float centre() {
+    constexpr float kCentres[] = {0.0f, 0.0f, 300.0f, -300.0f};
+    return kCentres[random_() % 4];
+  }
+
+  // A rank that counts, one whose weight vanishes, or one that reports nonsense.
+  float lse(float centre) {
+    switch (random_() % 12) {
+      case 0:
+        return kNan;
+      case 1:
+        return kInfinity;
+      case 2:
+        return -kInfinity;
+      case 3:
+        return centre - 150.0f;
+      default:
+        return centre + 2.0f * normal();
+    }
+  }
+
+  // What stands in the rows of a rank that must not count.
+  float stale() {
+    constexpr float kStale[] = {kNan, kInfinity, 1e4f};
+    return kStale[random_() % 3];
+  }
+
+ private:
+  std::mt19937_64 random_;
+  std::normal_distribution<float> normal_;
+};
+
+// Lengths [R] of each rank; the last request has no keys anywhere.
+void draw_lengths(PartialsCase& partials, Generator& generate) {
+  for (RankPartials& rank : partials.ranks) {
+    for (std::size_t request = 0; request + 2 < partials.query_start_loc->size(); ++request) {
+      rank.seq_lens.push_back(generate.happens_once_in(3) ? 0 : 7);
+    }
+    rank.seq_lens.push_back(0);
+  }
+}
+
+void draw_row(PartialsCase& partials, std::int64_t row, int head, Generator& generate) {
+  const float centre = generate.centre();
+  for (RankPartials& rank : partials.ranks) {
+    const float lse = generate.lse(centre);
+    const bool counts = lse > centre - 100.0f && lse < kInfinity;
+    const float stale = generate.stale();
+    store_element(rank.lse.data(), partials.lse.dtype,
+                  static_cast<std::size_t>(partials.lse_strides.offset(row, head)), lse);
+    for (int i = 0; i < partials.head_dim; ++i) {
+      store_element(rank.out.data(), partials.dtype,
+                    static_cast<std::size_t>(partials.out_strides.offset(row, head) + i),
+                    counts ? generate.normal() : stale);
+    }
+  }
+}
+
+}  // namespace
+
+PartialsCase random_partials(const PartialsSpec& spec) {
+  PartialsCase partials;
+  partials.world_size = spec.world_size;
+  partials.num_tokens = kNumTokens;
+  partials.num_heads = spec.world_size * spec.heads_per_rank;
+  partials.head_dim = spec.head_dim;
+  partials.dtype = spec.dtype;
+  partials.lse = spec.lse;
+  partials.out_strides = strides_of(spec.storage, partials.num_heads, spec.head_dim);
+  partials.lse_strides = strides_of(spec.storage, partials.num_heads, 1);
+  partials.query_start_loc = {0, 2, 2, 3, 4};
+  partials.ranks.resize(static_cast<std::size_t>(spec.world_size));
+  const auto rows = static_cast<std::size_t>(kNumTokens * (partials.num_heads + kPaddedHeads));
+  for (RankPartials& rank : partials.ranks) {
+    rank.out.resize(rows * static_cast<std::size_t>(spec.head_dim) * size_bytes(spec.dtype));
+    rank.lse.resize(rows * size_bytes(spec.lse.dtype));
+    poison(rank.out.data(), rank.out.size());
+    poison(rank.lse.data(), rank.lse.size());
+  }
+  Generator generate(spec.seed);
+  draw_lengths(partials, generate);
+  for (std::int64_t row = 0; row < kNumTokens; ++row) {
+    for (int head = 0; head < partials.num_heads; ++head) draw_row(partials, row, head, generate);
+  }
+  return partials;
+}
+
+std::vector<StrategyVariant> all_variants(DType dtype) {
+  std::vector<StrategyVariant> variants;
+  for (const Strategy* strategy : all_strategies()) {
+    const std::string name(strategy->name());
+    variants.push_back({strategy, A2aLayout::kInterleaved, dtype, name});
+    if (name == "a2a") variants.push_back({strategy, A2aLayout::kSplit, dtype, name + " split"});
+    if (name == "ag_rs" || name == "ag_ar") {
+      variants.push_back({strategy, A2aLayout::kInterleaved, DType::kFp32, name + " fp32"});
+    }
+  }
+  return variants;
+}
+
+}  // namespace dcp::test
