@@ -46,6 +46,10 @@ struct VerbText {
   std::string operator()(const verb::Poison& v) const {
     return v.buffer.buffer + (v.buffer.row ? " row " + std::to_string(*v.buffer.row) : "");
   }
+  std::string operator()(const verb::StubAttention& v) const {
+    constexpr std::array kModes = {"exact", "poison_empty", "plus_inf", "nan_pad", "untouched"};
+    return kModes[static_cast<std::size_t>(v.mode)];
+  }
   std::string operator()(const verb::Destroy& v) const {
     return v.graph.empty() ? "communicators" : v.graph;
   }

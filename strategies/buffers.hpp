@@ -27,7 +27,8 @@ class BufferPlan {
   void add(std::string_view name, std::size_t size_bytes, Lifetime lifetime) {
     specs_.push_back({std::string(name), size_bytes, lifetime});
   }
-  const std::vector<BufferSpec>& specs() const { return specs_; }
+  const std::vector<BufferSpec>& specs() const& { return specs_; }
+  const std::vector<BufferSpec>& specs() const&& = delete;  // the plan must outlive its specs
 
  private:
   std::vector<BufferSpec> specs_;

@@ -1,5 +1,7 @@
 #include "tests/strategies/random_partials.hpp"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <random>
 
@@ -38,7 +40,7 @@ class Generator {
     return kCentres[random_() % 4];
   }
 
-  // A rank that counts, one whose weight vanishes, or one that reports nonsense.
+  // Of a rank that counts, of one whose weight vanishes beside it, or nonsense.
   float lse(float centre) {
     switch (random_() % 12) {
       case 0:
@@ -75,16 +77,28 @@ void draw_lengths(PartialsCase& partials, Generator& generate) {
   }
 }
 
+bool is_masked(const RankPartials& rank, std::int64_t row) {
+  constexpr int kRequestOfRow[kNumTokens] = {0, 0, 2, 3, -1};
+  const int request = kRequestOfRow[row];
+  return request < 0 || rank.seq_lens[static_cast<std::size_t>(request)] == 0;
+}
+
+// Ranks that count hold numbers; the others, masked ones with any lse included, hold stale bytes.
 void draw_row(PartialsCase& partials, std::int64_t row, int head, Generator& generate) {
   const float centre = generate.centre();
+  std::vector<float> counting;  // lse per rank, -inf where it must not count
   for (RankPartials& rank : partials.ranks) {
     const float lse = generate.lse(centre);
-    const bool counts = lse > centre - 100.0f && lse < kInfinity;
-    const float stale = generate.stale();
     store_element(rank.lse.data(), partials.lse.dtype,
                   static_cast<std::size_t>(partials.lse_strides.offset(row, head)), lse);
+    counting.push_back(is_masked(rank, row) || !std::isfinite(lse) ? -kInfinity : lse);
+  }
+  const float lowest = *std::max_element(counting.begin(), counting.end()) - 100.0f;
+  for (std::size_t r = 0; r < counting.size(); ++r) {
+    const float stale = generate.stale();
+    const bool counts = counting[r] > -kInfinity && counting[r] >= lowest;
     for (int i = 0; i < partials.head_dim; ++i) {
-      store_element(rank.out.data(), partials.dtype,
+      store_element(partials.ranks[r].out.data(), partials.dtype,
                     static_cast<std::size_t>(partials.out_strides.offset(row, head) + i),
                     counts ? generate.normal() : stale);
     }

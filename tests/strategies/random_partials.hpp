@@ -17,7 +17,7 @@ struct PartialsSpec {
   int heads_per_rank = 2;
   int head_dim = 8;
   DType dtype = DType::kBf16;
-  LseTag lse;
+  LseTag lse = {};
   Storage storage = Storage::kContiguous;
   std::uint64_t seed = 0;
 };

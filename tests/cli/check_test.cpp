@@ -1,0 +1,261 @@
+// dcpsim check, on the stored vectors and on broken copies of a small file.
+#include <gmock/gmock.h>
+
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/program.hpp"
+
+namespace dcp {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kGolden = DCPSIM_SOURCE_DIR "/tests/data/golden";
+
+// Two ranks that agree on one row of two heads: rank 0 says 1, rank 1 says 2, both with lse 0, so
+// the result is 1.5 and the lse 1 in base 2.
+Json small_file() {
+  const Json ones(16, 0x3F80);
+  const Json twos(16, 0x4000);
+  const Json zeros = {0, 0};
+  Json test = {{"name", "half_way"},
+               {"world_size", 2},
+               {"num_tokens", 1},
+               {"num_heads", 2},
+               {"head_dim", 8},
+               {"dtype", "bf16"},
+               {"lse_base", "2"},
+               {"seq_lens", {{3}, {2}}},
+               {"query_start_loc", {0, 1}},
+               {"partial_out_bits", {ones, twos}},
+               {"partial_lse_bits", {zeros, zeros}},
+               {"truth_out", Json(16, 1.5)},
+               {"truth_lse", {1.0, 1.0}}};
+  Json rows[2];
+  for (int rank = 0; rank < 2; ++rank) {
+    for (int peer = 0; peer < 2; ++peer) {
+      for (int i = 0; i < 8; ++i) rows[rank].push_back(rank == 0 ? 0x3F80 : 0x4000);
+      rows[rank].push_back(0);
+      rows[rank].push_back(0);
+    }
+  }
+  test["seed_send_bits"] = {rows[0], rows[1]};
+  return {{"source", "by hand"}, {"cases", {test}}};
+}
+
+class Check : public test::ProgramTest {
+ protected:
+  // Runs `check` on `file` and further arguments.
+  test::Outcome check(const Json& file, const std::string& arguments = "") const {
+    write("vectors.json", file.dump());
+    return run("check '" + path("vectors.json") + "' " + arguments);
+  }
+};
+
+TEST_F(Check, StoredVectorsAreReproduced) {
+  const test::Outcome outcome =
+      run(std::string("check '") + kGolden + "' --json '" + path("report.json") + "'");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("14 cases, 82 checks passed, 0 failed, 0 files refused"));
+  const auto report = Json::parse(text_of("report.json"));
+  int num_checks = 0;
+  int num_sends = 0;
+  for (const Json& file : report["files"]) {
+    for (const Json& test : file["cases"]) {
+      for (const Json& check : test["checks"]) {
+        ++num_checks;
+        EXPECT_EQ(check["status"], "pass");
+        EXPECT_LE(check["out"]["max_error_over_tolerance"].get<double>(), 1.0);
+        if (check["send"].is_null()) continue;
+        ++num_sends;
+        EXPECT_EQ(check["send"]["equal"], true);
+      }
+    }
+  }
+  EXPECT_EQ(num_checks, 82);
+  EXPECT_EQ(num_sends, 14);
+}
+
+TEST_F(Check, WhereTheSeedIsOutsideItIsShownAndNoFailure) {
+  const test::Outcome outcome =
+      run(std::string("check '") + kGolden + "' --filter lse_extremes --strategy a2a");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 2 checks passed"));
+  EXPECT_THAT(outcome.out, HasSubstr("754.388    0.000  seed outside\n"));
+}
+
+TEST_F(Check, VariantsAreShownOnRequest) {
+  EXPECT_THAT(check(small_file()).out, Not(HasSubstr("a2a split")));
+  const test::Outcome outcome = check(small_file(), "--verbose");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+  for (const char* row : {"ag_rs fp32", "ag_ar fp32", "a2a split"}) {
+    EXPECT_THAT(outcome.out, HasSubstr(row));
+  }
+}
+
+TEST_F(Check, AnotherTruthFailsAndNamesCaseAndElement) {
+  Json file = small_file();
+  file["cases"][0]["truth_out"][11] = 1.625;
+  const test::Outcome outcome = check(file, "--strategy a2a");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("FAIL  half_way"));
+  EXPECT_THAT(outcome.out, HasSubstr(path("vectors.json") +
+                                     ": half_way, a2a: out of rank 1, row 0, head 1, element 3: "
+                                     "got 1.5, want 1.625\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("a2a split: out of rank 1"));
+  EXPECT_THAT(outcome.out, HasSubstr(" --filter half_way --strategy a2a --seed 1\n"));
+}
+
+TEST_F(Check, AnotherTruthOfTheLseFails) {
+  for (const Json& truth : {Json(1.0001), Json(nullptr), Json("-inf"), Json("inf")}) {
+    Json file = small_file();
+    file["cases"][0]["truth_lse"][1] = truth;
+    const test::Outcome outcome = check(file);
+    EXPECT_EQ(outcome.exit_code, 1) << truth;
+    EXPECT_THAT(outcome.out, HasSubstr("half_way, ag_ar: lse of rank 0, row 0, head 1: got 1,"));
+  }
+}
+
+TEST_F(Check, NoResultIsRightWhereTheTruthIsNan) {
+  Json file = small_file();
+  file["cases"][0]["truth_out"][0] = nullptr;
+  EXPECT_EQ(check(file).exit_code, 1);
+}
+
+TEST_F(Check, OneWrongBitOfTheSendBufferFails) {
+  Json file = small_file();
+  file["cases"][0]["seed_send_bits"][1][18] = 1;  // low half of the lse that goes to rank 1
+  const test::Outcome outcome = check(file);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("half_way, a2a: send buffer of rank 1 to rank 1, row 0, head "
+                                     "1, lane 8: got 0x0, want 0x1\n"));
+}
+
+TEST_F(Check, WhatTheSeedMadeMayBeMissing) {
+  Json file = small_file();
+  file["cases"][0].erase("seed_send_bits");
+  const test::Outcome outcome = check(file);
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, Not(HasSubstr("equal")));
+}
+
+TEST_F(Check, FilesOfAnotherFormAreRefusedWithThePlace) {
+  struct Fault {
+    std::string message;
+    std::function<void(Json& file, Json& test)> make;
+  };
+  const std::vector<Fault> faults = {
+      {"/cases/0/partial_out_bits/1: 16 integers expected, 15 found",
+       [](Json&, Json& test) { test["partial_out_bits"][1].erase(3); }},
+      {"/cases/0/partial_out_bits/0/2: an integer in 0 .. 65535 expected, 65536 found",
+       [](Json&, Json& test) { test["partial_out_bits"][0][2] = 65536; }},
+      {"/cases/0/partial_lse_bits/1/0: an integer in 0 .. 4294967295 expected, -1 found",
+       [](Json&, Json& test) { test["partial_lse_bits"][1][0] = -1; }},
+      {"/cases/0/partial_lse_bits/1/0: an integer in 0 .. 4294967295 expected, 0.5 found",
+       [](Json&, Json& test) { test["partial_lse_bits"][1][0] = 0.5; }},
+      {"/cases/0/partial_lse_bits: 2 lists (one per rank) expected, 3 found",
+       [](Json&, Json& test) { test["partial_lse_bits"].push_back(Json::array()); }},
+      {"/cases/0/seed_send_bits/0: an array of 20 integers expected, string found",
+       [](Json&, Json& test) { test["seed_send_bits"][0] = "none"; }},
+      {"/cases/0/truth_out/15: a number, \"inf\", \"-inf\" or null expected, string found",
+       [](Json&, Json& test) { test["truth_out"][15] = "nan"; }},
+      {"/cases/0/dtype: fp16, bf16 or fp32 expected, 'fp64' found",
+       [](Json&, Json& test) { test["dtype"] = "fp64"; }},
+      {"/cases/0/lse_base: \"e\" or \"2\" expected, '10' found",
+       [](Json&, Json& test) { test["lse_base"] = "10"; }},
+      {"/cases/0/lse_base: a string expected, 2 found",
+       [](Json&, Json& test) { test["lse_base"] = 2; }},
+      {"/cases/0/world_size: an integer in 1 .. 64 expected, 65 found",
+       [](Json&, Json& test) { test["world_size"] = 65; }},
+      {"/cases/0/world_size: an integer in 1 .. 64 expected, 0 found",
+       [](Json&, Json& test) { test["world_size"] = 0; }},
+      {"/cases/0/num_heads: a multiple of world_size 2 expected, 3 found",
+       [](Json&, Json& test) { test["num_heads"] = 3; }},
+      {"/cases/0/head_dim: a multiple of 8 expected, 12 found",
+       [](Json&, Json& test) { test["head_dim"] = 12; }},
+      {"/cases/0: the field 'num_tokens' is missing",
+       [](Json&, Json& test) { test.erase("num_tokens"); }},
+      {"/cases/0: unknown field 'seed_sent_bits' (did you mean 'seed_send_bits'?)",
+       [](Json&, Json& test) { test["seed_sent_bits"] = 1; }},
+      {"/cases/0/query_start_loc: null, although seq_lens is given",
+       [](Json&, Json& test) { test["query_start_loc"] = nullptr; }},
+      {"/cases/0/seq_lens: null, although query_start_loc is given",
+       [](Json&, Json& test) { test["seq_lens"] = nullptr; }},
+      {"/cases/0/query_start_loc/0: an integer in 0 .. 0 expected, 1 found",
+       [](Json&, Json& test) {
+         test["query_start_loc"] = {1, 1};
+       }},
+      {"/cases/0/query_start_loc/1: an integer in 0 .. 1 expected, 2 found",
+       [](Json&, Json& test) {
+         test["query_start_loc"] = {0, 2};
+       }},
+      {"/cases/0/seq_lens/1: 1 integers expected, 2 found",
+       [](Json&, Json& test) {
+         test["seq_lens"][1] = {1, 1};
+       }},
+      {"/cases/0/seq_lens/1/0: an integer in 0 .. 2147483647 expected, -3 found",
+       [](Json&, Json& test) { test["seq_lens"][1][0] = -3; }},
+      {"/cases/0/name: control characters in a name",
+       [](Json&, Json& test) { test["name"] = "a\nb"; }},
+      {"/cases/0: an object expected, array found", [](Json&, Json& test) { test = {1}; }},
+      {"/cases: at least one case expected, none found",
+       [](Json& file, Json&) { file["cases"] = Json::array(); }},
+      {"the field 'cases' is missing", [](Json& file, Json&) { file.erase("cases"); }},
+      {"an object expected, array found", [](Json& file, Json&) { file = Json::array(); }},
+  };
+  for (const Fault& fault : faults) {
+    Json file = small_file();
+    fault.make(file, file["cases"][0]);
+    const test::Outcome outcome = check(file);
+    EXPECT_EQ(outcome.exit_code, 2) << fault.message;
+    EXPECT_THAT(outcome.out, HasSubstr("vectors.json: error: " + fault.message + "\n"));
+  }
+}
+
+TEST_F(Check, WhatIsNotJsonIsRefusedWithLineAndColumn) {
+  for (const auto& [text, message] :
+       {std::pair{"{\"cases\": [\n  {\"name\": \"x\",}\n]}",
+                  "vectors.json:2:16: error: not JSON: "},
+        std::pair{"", "vectors.json:1:1: error: not JSON: "},
+        std::pair{"{\"cases\": \"\xFF\"}", "vectors.json:1:12: error: not JSON: "},
+        std::pair{"{\"cases\": [1e999]}", "vectors.json: error: not JSON: "}}) {
+    write("vectors.json", text);
+    const test::Outcome outcome =
+        run("check '" + path("vectors.json") + "' --json '" + path("report.json") + "'");
+    EXPECT_EQ(outcome.exit_code, 2) << text;
+    EXPECT_THAT(outcome.out, HasSubstr(message));
+    EXPECT_THAT(Json::parse(text_of("report.json"))["files"][0]["error"].get<std::string>(),
+                HasSubstr(message));
+  }
+}
+
+TEST_F(Check, ABrokenFileDoesNotHideTheOthers) {
+  write("a.json", "{}");
+  write("b.json", small_file().dump());
+  write("c.safetensors", "");
+  const test::Outcome outcome = run("check '" + path("") + "'");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.out, HasSubstr("REFUSED  " + path("a.json") + "\n"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("c.safetensors: error: safetensors dumps are not supported yet\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 6 checks passed, 0 failed, 2 files refused"));
+}
+
+TEST_F(Check, AFilterWithoutACaseIsBadUsage) {
+  const test::Outcome outcome = check(small_file(), "--filter nothing");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.err, "dcpsim: error: no case matches the filter\n");
+}
+
+TEST_F(Check, ScenarioKeysDoNotApply) {
+  const test::Outcome outcome = check(small_file(), "--set world_size=2");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.err, "dcpsim: error: '--set' does not apply to 'check'\n");
+}
+
+}  // namespace
+}  // namespace dcp
