@@ -80,7 +80,7 @@ TEST_F(HostRuntimeTest, AStreamKeepsItsOrder) {
 
 TEST_F(HostRuntimeTest, ArgumentsAreCopiedAtEnqueue) {
   AddOp::Params params{.value = value(), .amount = 1, .log = nullptr};
-  enqueue<AddOp>(runtime_, s0_, params);
+  runtime_.enqueue(s0_, kOpInfo<AddOp>, std::as_bytes(std::span(&params, 1)));
   params.amount = 100;
   scheduler_.run_all();
   EXPECT_EQ(*value(), 1);
@@ -89,7 +89,7 @@ TEST_F(HostRuntimeTest, ArgumentsAreCopiedAtEnqueue) {
 TEST_F(HostRuntimeTest, ArgumentsAreFrozenByCapture) {
   AddOp::Params params{.value = value(), .amount = 1, .log = nullptr};
   runtime_.begin_capture(s0_, CaptureMode::kThreadLocal);
-  enqueue<AddOp>(runtime_, s0_, params);
+  runtime_.enqueue(s0_, kOpInfo<AddOp>, std::as_bytes(std::span(&params, 1)));
   params.amount = 100;
   const GraphExec exec = runtime_.instantiate(runtime_.end_capture(s0_));
   runtime_.launch(exec, s0_);
