@@ -21,16 +21,19 @@ class KvAppendStage final : public Stage {
 
   void enqueue(const StageContext& context, int layer) const override {
     const StepShape& shape = context.shape;
+    const Lane& lane = context.lane;
     const std::size_t layer_bytes = static_cast<std::size_t>(shape.max_num_tokens) *
                                     shape.qk_head_dim * size_bytes(shape.dtype);
-    context.lane.enqueue<KvAppend>(
-        {.new_kv = context.inputs.new_kv + layer * layer_bytes,
-         .kv_cache = kv_cache_of_layer(context, layer),
-         .slot_mapping = context.inputs.slot_mapping,
-         .num_tokens = shape.num_tokens,
-         .num_slots = context.inputs.num_blocks * context.inputs.block_size,
-         .dim = shape.qk_head_dim,
-         .dtype = shape.dtype});
+    // A request that is cut between ubatches sees the keys that earlier ubatches append.
+    if (lane.previous != nullptr) lane.rank.runtime.wait(lane.compute, lane.previous->appended);
+    lane.enqueue<KvAppend>({.new_kv = context.inputs.new_kv + layer * layer_bytes,
+                            .kv_cache = kv_cache_of_layer(context, layer),
+                            .slot_mapping = context.inputs.slot_mapping,
+                            .num_tokens = shape.num_tokens,
+                            .num_slots = context.inputs.num_blocks * context.inputs.block_size,
+                            .dim = shape.qk_head_dim,
+                            .dtype = shape.dtype});
+    lane.rank.runtime.record(lane.appended, lane.compute);
   }
 };
 

@@ -47,7 +47,6 @@ TEST(RequireSupported, NamesEachSettingAtItsPlace) {
       {"split_kv: 2", "3:11|split_kv: 2"},
       {"kv: {dtype: fp8_e4m3}", "3:13|kv.dtype: fp8_e4m3"},
       {"kv_gather: {tokens: 4, dim: 16}", "3:12|kv_gather: {tokens, dim, dtype}"},
-      {"graph: {ubatches: 2}", "3:19|graph.ubatches: 2"},
       {"graph: {pool: shared}", "3:15|graph.pool: shared"},
       {"workspace: growable", "3:12|workspace.policy: growable"},
       {"workspace: {need: {2: 10}}", "3:19|workspace.need: {rows: bytes}"},
@@ -59,14 +58,11 @@ TEST(RequireSupported, NamesEachSettingAtItsPlace) {
   }
   EXPECT_EQ(unsupported("world_size: 2\nmodel: llama-70b\nbatches: {b: {seq_lens: [5]}}"),
             error("2:8", "model.attention: gqa"));
-  EXPECT_EQ(
-      unsupported("world_size: 2\nmodel: tiny\nbatches: {b: {seq_lens: [5], ubatch_starts: [0]}}"),
-      error("3:45", "ubatch_starts"));
 }
 
 TEST(RequireSupported, PlacesOverridesOnTheCommandLine) {
-  EXPECT_EQ(unsupported(with_keys(""), {{"graph.ubatches", "3"}}),
-            "--set graph.ubatches=3: error: 'graph.ubatches: 3' is not supported yet");
+  EXPECT_EQ(unsupported(with_keys(""), {{"graph.pool", "shared"}}),
+            "--set graph.pool=shared: error: 'graph.pool: shared' is not supported yet");
 }
 
 TEST(RequireSupported, NamesEachVerbAtItsStep) {

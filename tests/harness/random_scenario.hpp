@@ -22,6 +22,7 @@ struct RandomScenario {
   int block_size = 4;
   int layers = 1;
   int data_seed = 1;
+  int ubatches = 1;
   bool replicate_query = false;
   bool same_stream = false;
   bool split_layout = false;
