@@ -177,12 +177,17 @@ StepRun Engine::replay(const Batch& batch, const std::string& graph, std::int64_
   release_eager_step();
   poison_results(*step);
   load(layout, step->ubatches);
-  each_rank([&](Rank& rank, RankState& state) {
-    for (std::int64_t i = 0; i < times; ++i) {
-      rank.runtime.launch(step->ranks[rank.index].exec, state.ubatches[0].compute);
-    }
-  });
-  world_.drain();
+  // Launches of one step are in flight together, as an engine that does not wait leaves them; so
+  // many that ranks may drift apart, and not so many that they fill the memory.
+  constexpr std::int64_t kLaunchesInFlight = 64;
+  for (std::int64_t begun = 0; begun < times; begun += kLaunchesInFlight) {
+    each_rank([&](Rank& rank, RankState& state) {
+      for (std::int64_t i = begun; i < std::min(times, begun + kLaunchesInFlight); ++i) {
+        rank.runtime.launch(step->ranks[rank.index].exec, state.ubatches[0].compute);
+      }
+    });
+    world_.drain();
+  }
   return {.step = step, .layout = layout, .eager_rows = 0};
 }
 
