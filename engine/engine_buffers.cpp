@@ -24,8 +24,10 @@ RowCount row_count(std::string_view name, const StepShape& shape, const Capacity
     return {1, shape.world_size * shape.num_tokens};
   }
   if (name == "lse_send") return {1, shape.num_tokens};
-  const bool per_layer =
-      name == "q_gathered" || name.starts_with("partial_") || name == "out" || name == "lse";
+  if (name.starts_with("split_")) return {1, shape.num_splits * shape.num_tokens};
+  const bool per_layer = name == "q_gathered" || name.starts_with("partial_") || name == "out" ||
+                         name == "lse" || name.starts_with("context_") || name == "new_out" ||
+                         name == "new_lse";
   return per_layer ? RowCount{shape.layers, shape.num_tokens}
                    : RowCount{1, capacity.max_num_tokens};
 }
@@ -126,13 +128,19 @@ LayerValues Engine::read_layer(const StepRun& run, int layer) const {
                               stored * s.head_dim, s.num_tokens, s.num_heads, s.head_dim);
     mine.partial_lse = decode(rank.runtime, partial_lse(s, step.buffers, layer), stored,
                               s.num_tokens, s.num_heads, 1);
-    const Combined combined = combined_rows(s, step.buffers, all_heads, layer);
     const std::size_t out_rows = rows * static_cast<std::size_t>(mine.num_out_heads);
-    mine.out = decode(rank.runtime, combined.out, out_rows * s.head_dim, s.num_tokens,
-                      mine.num_out_heads, s.head_dim);
-    if (combined.lse != nullptr) {
-      mine.lse.resize(out_rows);
-      rank.runtime.read(mine.lse.data(), combined.lse, out_rows * sizeof(float));
+    const auto read = [&](const Combined& from, std::vector<float>& out, std::vector<float>& lse) {
+      out = decode(rank.runtime, from.out, out_rows * s.head_dim, s.num_tokens, mine.num_out_heads,
+                   s.head_dim);
+      if (from.lse == nullptr) return;
+      lse.resize(out_rows);
+      rank.runtime.read(lse.data(), from.lse, out_rows * sizeof(float));
+    };
+    read(combined_rows(s, step.buffers, all_heads, layer), mine.out, mine.lse);
+    if (step.buffers.find("context_out") != nullptr) {
+      const AttentionStates merged = states(s, step.buffers, all_heads, layer);
+      read(merged.context, mine.context_out, mine.context_lse);
+      read(merged.new_tokens, mine.new_out, mine.new_lse);
     }
     values.ranks.push_back(std::move(mine));
   });

@@ -109,15 +109,22 @@ std::byte* RankInputs::allocate(std::string_view name, std::size_t size_bytes) {
   return buffer.data;
 }
 
+bool RankInputs::splits_attention() const {
+  return scenario_.attention_split == AttentionSplit::kContextThenNew;
+}
+
 void RankInputs::allocate_all(const Capacity& capacity) {
   const auto rows = static_cast<std::size_t>(capacity.max_num_tokens);
-  const auto row_bytes = static_cast<std::size_t>(shape_.qk_head_dim) * size_bytes(shape_.dtype);
+  const std::size_t query_bytes =
+      static_cast<std::size_t>(shape_.qk_head_dim) * size_bytes(shape_.dtype);
+  const std::size_t kv_bytes =
+      static_cast<std::size_t>(shape_.kv_row_dim) * size_bytes(shape_.dtype);
   const auto slots = static_cast<std::size_t>(capacity.num_blocks * scenario_.kv.block_size);
   const std::size_t layers = static_cast<std::size_t>(shape_.layers);
 
-  view_.query = allocate("q", rows * num_input_heads_ * row_bytes);
-  view_.new_kv = allocate("new_kv", layers * rows * row_bytes);
-  view_.kv_cache = allocate("kv_cache", layers * slots * row_bytes);
+  view_.query = allocate("q", rows * num_input_heads_ * query_bytes);
+  view_.new_kv = allocate("new_kv", layers * rows * kv_bytes);
+  view_.kv_cache = allocate("kv_cache", layers * slots * kv_bytes);
   if (scenario_.data.kind == DataKind::kGiven) {
     const std::size_t heads = rows * static_cast<std::size_t>(shape_.padded_num_heads);
     view_.given_out = allocate("given_out", heads * shape_.head_dim * size_bytes(shape_.dtype));
@@ -132,6 +139,11 @@ void RankInputs::allocate_all(const Capacity& capacity) {
   view_.batch.seq_lens = int32s("seq_lens", rows);
   view_.batch.causal_bounds = int32s("causal_bounds", rows);
   view_.batch.num_requests = static_cast<std::int32_t>(rows);
+  if (splits_attention()) {
+    view_.new_batch = view_.batch;
+    view_.new_batch.seq_lens = int32s("new_seq_lens", rows);
+    view_.new_batch.causal_bounds = int32s("new_bounds", rows);
+  }
   view_.block_table = int32s("block_table", pages);
   view_.empty_row_mode = int32s("empty_row_mode", 1);
   view_.slot_mapping =
@@ -139,7 +151,7 @@ void RankInputs::allocate_all(const Capacity& capacity) {
 
   constexpr std::size_t kSlack = 16;  // each array starts 16-byte aligned
   const std::size_t staging_bytes =
-      (3 * rows + 1 + pages) * sizeof(std::int32_t) + rows * sizeof(std::int64_t) + 5 * kSlack;
+      (5 * rows + 1 + pages) * sizeof(std::int32_t) + rows * sizeof(std::int64_t) + 7 * kSlack;
   for (Buffer& staging : staging_) {
     staging = runtime_.allocate_pinned("metadata_staging", staging_bytes);
   }
@@ -157,6 +169,10 @@ void RankInputs::load_metadata(Stream stream, const BatchLayout& layout) {
   writer.add(buffers_.at("causal_bounds"), batch.causal_bounds, 0, rows);
   writer.add(buffers_.at("block_table"), flat_block_table(batch, stride), 0, rows * stride);
   writer.add<std::int64_t>(buffers_.at("slot_mapping"), batch.slot_mapping, -1, rows);
+  if (splits_attention()) {
+    writer.add(buffers_.at("new_seq_lens"), batch.new_seq_lens, 0, rows);
+    writer.add(buffers_.at("new_bounds"), batch.new_bounds, 0, rows);
+  }
   writer.copy_all(runtime_, stream);
 }
 
@@ -170,10 +186,9 @@ void RankInputs::load_data(const InputData& data, const BatchLayout& layout) {
 // shows; pages that neither batch uses stay as they are.
 void RankInputs::load_cache(const InputData& data, const BatchLayout& layout,
                             const RankBatch& batch) {
-  const std::size_t row_bytes =
-      static_cast<std::size_t>(shape_.qk_head_dim) * size_bytes(shape_.dtype);
-  const std::size_t page_bytes = static_cast<std::size_t>(view_.block_size) * row_bytes;
-  std::vector<float> key(static_cast<std::size_t>(shape_.qk_head_dim));
+  std::vector<float> kv(static_cast<std::size_t>(shape_.kv_row_dim));
+  const std::size_t page_bytes =
+      static_cast<std::size_t>(view_.block_size) * kv.size() * size_bytes(shape_.dtype);
   for (int layer = 0; layer < shape_.layers; ++layer) {
     std::byte* cache =
         view_.kv_cache + static_cast<std::size_t>(layer * view_.num_blocks) * page_bytes;
@@ -187,8 +202,8 @@ void RankInputs::load_cache(const InputData& data, const BatchLayout& layout,
       const std::int64_t context =
           std::max<std::int64_t>(0, layout.seq_lens[r] - layout.query_len(r));
       for (const LocalKey& local : local_keys(layout, shard_, r, 0, context)) {
-        data.key(layer, static_cast<int>(r), local.token, shard_.rank, key);
-        store_row(rows, shape_.dtype, static_cast<std::size_t>(local.index), key);
+        data.kv_row(layer, static_cast<int>(r), local.token, shard_.rank, kv);
+        store_row(rows, shape_.dtype, static_cast<std::size_t>(local.index), kv);
       }
       for (std::size_t i = 0; i < pages.size(); ++i) {
         runtime_.write(cache + pages[i] * page_bytes, rows.data() + i * page_bytes, page_bytes);
@@ -202,11 +217,12 @@ void RankInputs::load_cache(const InputData& data, const BatchLayout& layout,
 }
 
 void RankInputs::load_new_tokens(const InputData& data, const BatchLayout& layout) {
-  std::vector<float> vector(static_cast<std::size_t>(shape_.qk_head_dim));
+  std::vector<float> head_query(static_cast<std::size_t>(shape_.qk_head_dim));
+  std::vector<float> kv(static_cast<std::size_t>(shape_.kv_row_dim));
   const auto capacity = static_cast<std::size_t>(capacity_.max_num_tokens);
-  const std::size_t row_bytes = vector.size() * size_bytes(shape_.dtype);
-  auto query = poisoned(capacity * num_input_heads_ * row_bytes);
-  auto new_kv = poisoned(shape_.layers * capacity * row_bytes);
+  const std::size_t element_bytes = size_bytes(shape_.dtype);
+  auto query = poisoned(capacity * num_input_heads_ * head_query.size() * element_bytes);
+  auto new_kv = poisoned(shape_.layers * capacity * kv.size() * element_bytes);
   const int first_head =
       num_input_heads_ == shape_.num_heads ? 0 : shape_.rank * shape_.heads_per_rank;
   for (std::int64_t r = 0; r < layout.num_requests(); ++r) {
@@ -216,12 +232,12 @@ void RankInputs::load_new_tokens(const InputData& data, const BatchLayout& layou
       const std::int64_t token = layout.seq_lens[r] - layout.query_len(r) + j;
       const int owner = owner_of_token(layout, shard_, r, token);
       for (int layer = 0; layer < shape_.layers; ++layer) {
-        data.key(layer, static_cast<int>(r), token, owner, vector);
-        store_row(new_kv, shape_.dtype, static_cast<std::size_t>(layer) * capacity + row, vector);
+        data.kv_row(layer, static_cast<int>(r), token, owner, kv);
+        store_row(new_kv, shape_.dtype, static_cast<std::size_t>(layer) * capacity + row, kv);
       }
       for (int head = 0; head < num_input_heads_; ++head) {
-        data.query(static_cast<int>(r), token, first_head + head, vector);
-        store_row(query, shape_.dtype, row * num_input_heads_ + head, vector);
+        data.query(static_cast<int>(r), token, first_head + head, head_query);
+        store_row(query, shape_.dtype, row * num_input_heads_ + head, head_query);
       }
     }
   }

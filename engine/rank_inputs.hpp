@@ -34,6 +34,7 @@ class RankInputs {
   void set_stub(verb::StubMode mode);
 
  private:
+  bool splits_attention() const;  // new tokens are attended to apart from the context
   void allocate_all(const Capacity& capacity);
   std::byte* allocate(std::string_view name, std::size_t size_bytes);
   void load_cache(const InputData& data, const BatchLayout& layout, const RankBatch& batch);
