@@ -159,8 +159,7 @@ TEST_P(ContextThenNew, NewTokensAreStoredInTheirOwnersCache) {
   std::vector<int> times_found(4, 0);
   running.world.each_rank([&](Rank& rank) {
     const auto read = [&](std::string_view name, std::vector<float>& values) {
-      for (const Allocation& allocation :
-           running.world.runtime(rank.index).ledger().all()) {
+      for (const Allocation& allocation : running.world.runtime(rank.index).ledger().all()) {
         if (!allocation.live || allocation.name != name) continue;
         values.resize(allocation.size_bytes / sizeof(float));
         rank.runtime.read(values.data(), allocation.data, allocation.size_bytes);
