@@ -138,12 +138,14 @@ class NewAttentionStage final : public Stage {
     const Combined state = states(shape, context.buffers, keeps_all_heads_, layer).new_tokens;
     context.lane.enqueue<NewAttention>(
         {.query = heads_from(query_.gathered(shape, context.buffers, inputs, layer), first_head),
-         .new_kv = new_kv_of_layer(context, layer),
+         .new_kv = all_new_kv_of_layer(context, layer),
+         .first_rows = inputs.new_first_rows,
          .batch = inputs.new_batch,
          .out = state.out,
          .lse = state.lse,
          .empty_row_mode = inputs.empty_row_mode,
          .num_tokens = shape.num_tokens,
+         .num_new_rows = shape.max_num_tokens,
          .num_heads = keeps_all_heads_ ? shape.num_heads : shape.heads_per_rank,
          .first_head = first_head,
          .heads_per_kv_head = shape.num_heads / shape.num_kv_heads,

@@ -182,6 +182,7 @@ void fill_rows(const BatchLayout& layout, const Shard& shard, std::int64_t block
     const std::int64_t query_len = layout.query_len(r);
     const bool is_padding = layout.seq_lens[r] == 0;
     batch.new_seq_lens.push_back(is_padding ? 0 : static_cast<std::int32_t>(query_len));
+    batch.new_first_rows.push_back(static_cast<std::int32_t>(layout.query_start_loc[r]));
     for (std::int64_t j = 0; j < query_len; ++j) {
       const std::int64_t row = layout.query_start_loc[r] + j;
       batch.causal_bounds[row] =

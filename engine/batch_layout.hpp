@@ -46,6 +46,7 @@ struct RankBatch {
   std::vector<std::int64_t> slot_mapping;              // [rows] -1: not this rank's token
   std::vector<std::int32_t> new_seq_lens;              // [R] new tokens; 0: a padding request
   std::vector<std::int32_t> new_bounds;                // [rows] new tokens that the row sees
+  std::vector<std::int32_t> new_first_rows;            // [R] the step's row of the first new token
 };
 
 // Checks the batch. StepError: qsl_without_seq_lens, qsl_not_monotone, negative_local_len,

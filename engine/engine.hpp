@@ -15,18 +15,26 @@
 
 namespace dcp {
 
-// One step on one rank: its sizes and its buffers, of a graph or of an eager step.
-struct RankStep {
+// One ubatch of a step on one rank: its sizes and its buffers.
+struct UbatchStep {
   StepShape shape;
   BufferSet buffers;
+};
+
+// One step on one rank, of a graph or of an eager step.
+struct RankStep {
+  StepShape shape;  // of all its rows
+  std::vector<UbatchStep> ubatches;
   Graph graph;
   GraphExec exec;
 };
 
-// A step that was captured, or that ran eagerly: the same step on every rank.
+// A step that was captured, or that ran eagerly: the same step on every rank. A graph's key is its
+// rows and their cut into ubatches.
 struct EngineStep {
   std::string name;  // "g4", or "eager"
   std::int64_t rows = 0;
+  std::vector<Ubatch> ubatches;
   std::vector<RankStep> ranks;
 };
 
@@ -66,7 +74,8 @@ class Engine {
   void capture(const std::string& name, std::int64_t rows, const Batch* batch = nullptr);
 
   // Loads the batch, launches the graph `times` times and drains. Without a name: the smallest
-  // graph that holds the batch's rows; where there is none the step runs eagerly.
+  // graph that holds the batch's rows and has its ubatches; where there is none the step runs
+  // eagerly. A graph that is named keeps its own cut.
   // StepError no_such_graph, capacity and those of make_batch_layout; Failure from the drain.
   StepRun replay(const Batch& batch, const std::string& graph, std::int64_t times);
   StepRun eager(const Batch& batch);
@@ -83,7 +92,8 @@ class Engine {
 
   LayerValues read_layer(const StepRun& run, int layer) const;
 
-  // Bytes of a buffer of the run on a rank; empty where the step has none of that name.
+  // Bytes of a buffer of the run on a rank, ubatch after ubatch; empty where the step has none of
+  // that name.
   std::vector<std::byte> read_buffer(const StepRun& run, int rank, std::string_view name) const;
 
   const Capacity& capacity() const { return capacity_; }
@@ -93,18 +103,20 @@ class Engine {
   struct RankState;
 
   void each_rank(const std::function<void(Rank&, RankState&)>& program);
-  RankStep make_rank_step(Rank& rank, const RankState& state, std::int64_t rows);
-  void enqueue_step(Rank& rank, const RankState& state, const RankStep& step);
+  RankStep make_rank_step(Rank& rank, const RankState& state, const EngineStep& step);
+  void enqueue_step(Rank& rank, const RankState& state, const EngineStep& step,
+                    const RankStep& mine);
   BatchLayout lay_out(const Batch& batch) const;
-  void load_metadata(const BatchLayout& layout);
-  void load(const BatchLayout& layout);
+  void load_metadata(const BatchLayout& layout, const std::vector<Ubatch>& ubatches);
+  void load(const BatchLayout& layout, const std::vector<Ubatch>& ubatches);
   void poison_results(const EngineStep& step);
   void release_eager_step();
   EngineStep* find_graph(const std::string& name);
-  EngineStep* graph_for(std::int64_t rows);
-  StepRun run_eagerly(const BatchLayout& layout);
+  EngineStep* graph_for(const Batch& batch, std::int64_t rows);
+  StepRun run_eagerly(const Batch& batch, const BatchLayout& layout);
   void destroy(EngineStep& step);
   Buffer find_buffer(const BufferRef& ref, int rank, StepShape& shape) const;
+  void read_ubatch(Rank& rank, const UbatchStep& step, int layer, RankLayerValues& values) const;
 
   const Scenario& scenario_;
   const Strategy& strategy_;

@@ -13,14 +13,17 @@ class KvAppendStage final : public Stage {
 
   void enqueue(const StageContext& context, int layer) const override {
     const StepShape& shape = context.shape;
-    context.lane.enqueue<KvAppend>(
-        {.new_kv = new_kv_of_layer(context, layer),
-         .kv_cache = kv_cache_of_layer(context, layer),
-         .slot_mapping = context.inputs.slot_mapping,
-         .num_tokens = shape.num_tokens,
-         .num_slots = context.inputs.num_blocks * context.inputs.block_size,
-         .dim = shape.kv_row_dim,
-         .dtype = shape.dtype});
+    const Lane& lane = context.lane;
+    // A request that is cut between ubatches sees the keys that earlier ubatches append.
+    if (lane.previous != nullptr) lane.rank.runtime.wait(lane.compute, lane.previous->appended);
+    lane.enqueue<KvAppend>({.new_kv = new_kv_of_layer(context, layer),
+                            .kv_cache = kv_cache_of_layer(context, layer),
+                            .slot_mapping = context.inputs.slot_mapping,
+                            .num_tokens = shape.num_tokens,
+                            .num_slots = context.inputs.num_blocks * context.inputs.block_size,
+                            .dim = shape.kv_row_dim,
+                            .dtype = shape.dtype});
+    lane.rank.runtime.record(lane.appended, lane.compute);
   }
 };
 

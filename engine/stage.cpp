@@ -26,12 +26,19 @@ HeadRows combined_out(const StepShape& shape, std::byte* out, bool keeps_all_hea
           .dtype = shape.dtype};
 }
 
+std::size_t new_kv_layer_bytes(const StepShape& shape) {
+  return static_cast<std::size_t>(shape.max_num_tokens) * shape.kv_row_dim *
+         size_bytes(shape.dtype);
+}
+
 }  // namespace
 
 const std::byte* new_kv_of_layer(const StageContext& context, int layer) {
-  const std::size_t layer_bytes = static_cast<std::size_t>(context.shape.max_num_tokens) *
-                                  context.shape.kv_row_dim * size_bytes(context.shape.dtype);
-  return context.inputs.new_kv + layer * layer_bytes;
+  return context.inputs.new_kv + layer * new_kv_layer_bytes(context.shape);
+}
+
+const std::byte* all_new_kv_of_layer(const StageContext& context, int layer) {
+  return context.inputs.all_new_kv + layer * new_kv_layer_bytes(context.shape);
 }
 
 std::byte* kv_cache_of_layer(const StageContext& context, int layer) {

@@ -21,9 +21,10 @@ class Stage {
   virtual void enqueue(const StageContext& context, int layer) const = 0;
 };
 
-// What a layer reads and appends of this step's tokens, [max_num_tokens, kv_row_dim], and the
-// layer's part of the paged cache.
+// What a layer appends of this ubatch's tokens, and what it reads of all tokens of the step,
+// [max_num_tokens, kv_row_dim]; and the layer's part of the paged cache.
 const std::byte* new_kv_of_layer(const StageContext& context, int layer);
+const std::byte* all_new_kv_of_layer(const StageContext& context, int layer);
 std::byte* kv_cache_of_layer(const StageContext& context, int layer);
 
 // The partials and the combined rows of a layer, as views of the step's activation buffers

@@ -99,9 +99,22 @@ BufferPlan StepPlan::buffers(const StepShape& shape) const {
   return plan;
 }
 
-void enqueue_decode_step(const StepPlan& plan, const StageContext& context) {
-  for (int layer = 0; layer < context.shape.layers; ++layer) {
-    for (const auto& stage : plan.stages()) stage->enqueue(context, layer);
+void enqueue_decode_step(const StepPlan& plan, const std::vector<StageContext>& ubatches) {
+  const Lane& first = ubatches.front().lane;
+  Runtime& runtime = first.rank.runtime;
+  if (ubatches.size() > 1) runtime.record(first.forked, first.compute);
+  for (std::size_t u = 1; u < ubatches.size(); ++u) {
+    runtime.wait(ubatches[u].lane.compute, first.forked);
+  }
+  for (int layer = 0; layer < ubatches.front().shape.layers; ++layer) {
+    for (const auto& stage : plan.stages()) {
+      for (const StageContext& ubatch : ubatches) stage->enqueue(ubatch, layer);
+    }
+  }
+  for (std::size_t u = 1; u < ubatches.size(); ++u) {
+    const Lane& lane = ubatches[u].lane;
+    runtime.record(lane.joined, lane.compute);
+    runtime.wait(first.compute, lane.joined);
   }
 }
 

@@ -35,6 +35,8 @@ class StepPlan {
 };
 
 // Enqueues the whole step, layer after layer, stage after stage: eagerly or into a capture.
-void enqueue_decode_step(const StepPlan& plan, const StageContext& context);
+// Ubatches run on their own lanes, forked off the first one's compute stream and joined to it at
+// the end.
+void enqueue_decode_step(const StepPlan& plan, const std::vector<StageContext>& ubatches);
 
 }  // namespace dcp

@@ -16,7 +16,9 @@ namespace dcp {
 class StepRunner {
  public:
   StepRunner(const Scenario& scenario, const Strategy& strategy, const RunOptions& options)
-      : scenario_(scenario), strategy_(strategy), world_(scenario.world_size, options.seed) {}
+      : scenario_(scenario),
+        strategy_(strategy),
+        world_(scenario.world_size, options.seed, scenario.graph.ubatches) {}
 
   // Throws InputError where a step is refused for what the scenario says and does not expect it.
   StepReport run(const Step& step, int index);

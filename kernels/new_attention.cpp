@@ -25,9 +25,12 @@ void NewAttention::accesses(const Params& params, std::vector<Access>& out) {
   const ViewShape shape{params.num_tokens, params.num_heads, params.head_dim};
   declare_read(out, params.query, shape, "query");
   declare(out, params.new_kv,
-          params.num_tokens * row_dim(params) *
+          params.num_new_rows * row_dim(params) *
               static_cast<std::int64_t>(size_bytes(params.query.dtype)),
           Mode::kRead, "new_kv");
+  declare(out, params.first_rows,
+          params.batch.num_requests * static_cast<std::int64_t>(sizeof(std::int32_t)), Mode::kRead,
+          "first_rows");
   declare_batch(out, params.batch, params.num_tokens);
   declare_write(out, params.out, shape, "out");
   declare_write(out, lse_rows(params), {params.num_tokens, params.num_heads, 1}, "lse");
@@ -54,12 +57,12 @@ void NewAttention::run(const Params& params) {
   const std::int64_t values_at = std::int64_t{params.num_kv_heads} * params.head_dim;
   dispatch_dtype(params.query.dtype, [&]<class T>() {
     attend_rows<T>(rows, [&](std::int32_t request, std::int64_t key, int kv_head) {
-      const std::int64_t row = params.batch.query_start_loc[request] + key;
-      if (row >= params.num_tokens) {
+      const std::int64_t row = params.first_rows[request] + key;
+      if (row >= params.num_new_rows) {
         throw Failure("illegal_address", -1,
                       std::string(kName) + " reads new token " + std::to_string(key) +
                           " of request " + std::to_string(request) + " from row " +
-                          std::to_string(row) + " of " + std::to_string(params.num_tokens));
+                          std::to_string(row) + " of " + std::to_string(params.num_new_rows));
       }
       const T* vector = static_cast<const T*>(params.new_kv) + row * row_dim(params) +
                         std::int64_t{kv_head} * params.head_dim;

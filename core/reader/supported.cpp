@@ -34,10 +34,6 @@ constexpr Setting kSettings[] = {
      }},
     {"kv_gather",
      [](const Scenario& s) -> std::string { return s.kv_gather ? "{tokens, dim, dtype}" : ""; }},
-    {"graph.ubatches",
-     [](const Scenario& s) {
-       return s.graph.ubatches == 1 ? "" : std::to_string(s.graph.ubatches);
-     }},
     {"graph.pool",
      [](const Scenario& s) -> std::string {
        return s.graph.pool == GraphPool::kShared ? "shared" : "";
@@ -129,10 +125,6 @@ void require_supported(const Scenario& scenario) {
     if (value.empty()) continue;
     const std::string key(setting.key);
     refuse(place_of(scenario, key), key + ": " + value);
-  }
-  for (const Batch& batch : scenario.batches) {
-    if (!batch.ubatch_starts) continue;
-    refuse(place_of(scenario, "batches." + batch.name + ".ubatch_starts"), "ubatch_starts");
   }
   for (std::size_t i = 0; i < scenario.steps.size(); ++i) require_supported_step(scenario, i);
 }

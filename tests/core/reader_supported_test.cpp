@@ -50,7 +50,6 @@ TEST(RequireSupported, NamesEachSettingAtItsPlace) {
        "3:18|attention_split: context_then_new with attention: mla"},
       {"kv: {dtype: fp8_e4m3}", "3:13|kv.dtype: fp8_e4m3"},
       {"kv_gather: {tokens: 4, dim: 16}", "3:12|kv_gather: {tokens, dim, dtype}"},
-      {"graph: {ubatches: 2}", "3:19|graph.ubatches: 2"},
       {"graph: {pool: shared}", "3:15|graph.pool: shared"},
       {"workspace: growable", "3:12|workspace.policy: growable"},
       {"workspace: {need: {2: 10}}", "3:19|workspace.need: {rows: bytes}"},
@@ -64,14 +63,11 @@ TEST(RequireSupported, NamesEachSettingAtItsPlace) {
                         "data: {kind: given, lse: [0, 0], out: [1, 2]}\n"
                         "batches: {b: {seq_lens: [5]}}"),
             error("3:18", "attention_split: context_then_new with data: given"));
-  EXPECT_EQ(
-      unsupported("world_size: 2\nmodel: tiny\nbatches: {b: {seq_lens: [5], ubatch_starts: [0]}}"),
-      error("3:45", "ubatch_starts"));
 }
 
 TEST(RequireSupported, PlacesOverridesOnTheCommandLine) {
-  EXPECT_EQ(unsupported(with_keys(""), {{"graph.ubatches", "3"}}),
-            "--set graph.ubatches=3: error: 'graph.ubatches: 3' is not supported yet");
+  EXPECT_EQ(unsupported(with_keys(""), {{"graph.pool", "shared"}}),
+            "--set graph.pool=shared: error: 'graph.pool: shared' is not supported yet");
 }
 
 TEST(RequireSupported, NamesEachVerbAtItsStep) {

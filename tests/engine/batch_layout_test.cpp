@@ -185,6 +185,7 @@ TEST(RankBatch, BoundsOfASplitAttentionLeaveOutThisStepsTokens) {
   EXPECT_EQ(even.new_seq_lens, (Int32s{3, 0, 2, 1}));
   EXPECT_EQ(even.new_bounds, (Int32s{1, 2, 3, 0, 0, 1, 2, 1, 0, 0}));
   EXPECT_EQ(odd.new_bounds, even.new_bounds);
+  EXPECT_EQ(even.new_first_rows, (Int32s{0, 3, 5, 7}));
   scenario.attention_split = AttentionSplit::kNone;
   const RankBatch whole = make_rank_batch(make_batch_layout(scenario, batch), {0, 2, 1}, 4, 64);
   EXPECT_EQ(whole.causal_bounds, (Int32s{4, 4, 5, 0, 0, 1, 1, 3, 0, 0}));

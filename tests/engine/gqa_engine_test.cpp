@@ -105,12 +105,12 @@ TEST(GqaEngine, StagesFollowTheSettings) {
   using Ops = std::vector<std::string>;
   EXPECT_EQ(
       Running("comm_stream: same\n", "a2a").ops(),
-      (Ops{"kv_append", "all_gather", "gqa_attention", "a2a_pack", "all_to_all", "a2a_combine"}));
+      (Ops{"kv_append", "collective", "gqa_attention", "a2a_pack", "collective", "a2a_combine"}));
   EXPECT_EQ(Running("comm_stream: same\nquery: replicate\nsplit_kv: 2\n"
                     "attention_split: context_then_new\n",
                     "a2a")
                 .ops(),
-            (Ops{"kv_append", "gqa_attention", "split_combine", "a2a_pack", "all_to_all",
+            (Ops{"kv_append", "gqa_attention", "split_combine", "a2a_pack", "collective",
                  "a2a_combine", "new_attention", "merge_states"}));
 }
 

@@ -60,6 +60,7 @@ RandomScenario make_random_scenario(std::uint64_t seed) {
   s.block_size = draw.one_of<int>({1, 4, 16});
   s.layers = draw.between(1, 3);
   s.data_seed = draw.between(1, 1000);
+  s.ubatches = draw.chance(40) ? draw.between(2, 3) : 1;
   s.replicate_query = draw.chance(25);
   s.same_stream = draw.chance(25);
   s.split_layout = draw.chance(50);
@@ -131,7 +132,8 @@ std::string RandomScenario::yaml() const {
           "\na2a_layout: " + (split_layout ? "split" : "interleaved") +
           "\nreduce_dtype: " + (reduce_fp32 ? "fp32" : "same") +
           "\nworkspace: " + (fixed_workspace ? "fixed" : "graph_pool") + "\n";
-  text += "graph: {capture_sizes: " + list(capture_sizes) + "}\nbatches:\n";
+  text += "graph: {ubatches: " + std::to_string(ubatches) +
+          ", capture_sizes: " + list(capture_sizes) + "}\nbatches:\n";
   for (std::size_t b = 0; b < batches.size(); ++b) {
     std::vector<int> lengths;
     std::vector<int> boundaries = {0};
@@ -185,6 +187,7 @@ std::vector<RandomScenario> simpler(const RandomScenario& scenario) {
     s.kv_head_choice = -1;
     s.context_then_new = false;
   });
+  with([](auto& s) { s.ubatches = 1; });
   with([](auto& s) { s.interleave = 1; });
   with([](auto& s) { s.heads_per_rank = 1; });
   with([](auto& s) { s.head_dim = 8; });

@@ -22,6 +22,7 @@ struct RandomScenario {
   int block_size = 4;
   int layers = 1;
   int data_seed = 1;
+  int ubatches = 1;
   int tensor_parallel_factor = 1;  // tensor_parallel_size / world_size
   int kv_head_choice = -1;         // which of the legal numbers of KV heads; -1: MLA
   int num_splits = 0;              // 0: auto

@@ -199,12 +199,14 @@ BatchMetadata new_batch_in(Arena& arena) {
 NewAttention::Params new_attention(Arena& arena, Layout layout) {
   NewAttention::Params params{};
   params.query = arena.rows(DType::kBf16, {4, 2, 8}, layout);
-  params.new_kv = arena.rows(DType::kBf16, {4, 4, 8}).data;
+  params.new_kv = arena.rows(DType::kBf16, {5, 4, 8}).data;
+  params.first_rows = arena.array<std::int32_t>({1, 0});
   params.batch = new_batch_in(arena);
   params.out = arena.rows(DType::kBf16, {4, 2, 8}, layout);
   params.lse = arena.array(std::vector<float>(8));
   params.empty_row_mode = arena.array<std::int32_t>({0});
   params.num_tokens = 4;
+  params.num_new_rows = 5;
   params.num_heads = 2;
   params.first_head = 1;
   params.heads_per_kv_head = 2;
@@ -397,9 +399,9 @@ TEST(Accesses, OfAttentionAndItsMergesHaveTheSizeOfTheTensors) {
   EXPECT_EQ(declared<GqaAttention>(split_gqa_attention(arena, layout)),
             with_batch({"query 256 r", "kv_cache 768 r", "block_table 16 r"},
                        {"out 1024 w", "lse 128 w"}));
-  EXPECT_EQ(
-      declared<NewAttention>(new_attention(arena, layout)),
-      with_batch({"query 128 r", "new_kv 256 r"}, {"out 128 w", "lse 32 w", "empty_row_mode 4 r"}));
+  EXPECT_EQ(declared<NewAttention>(new_attention(arena, layout)),
+            with_batch({"query 128 r", "new_kv 320 r", "first_rows 8 r"},
+                       {"out 128 w", "lse 32 w", "empty_row_mode 4 r"}));
   EXPECT_EQ(declared<SplitCombine>(split_combine(arena, layout)),
             with_batch({"split_out 768 r", "split_lse 96 r"},
                        {"out 128 w", "lse 16 w", "empty_row_mode 4 r"}));

@@ -28,6 +28,7 @@ struct Problem {
   Tensor new_kv;
   Rows out;
   Rows lse;
+  std::vector<std::int32_t> first_rows;  // [R]
   std::int32_t mode = 0;
 
   Problem(const Batch& given, int tokens, int first, int heads, DType type = DType::kFp32)
@@ -39,7 +40,8 @@ struct Problem {
         query(dtype, {tokens, kHeads, kDim}),
         new_kv(dtype, std::int64_t{tokens} * kRowDim),
         out(dtype, {tokens, heads, kDim}),
-        lse(DType::kFp32, {tokens, heads, 1}) {
+        lse(DType::kFp32, {tokens, heads, 1}),
+        first_rows(batch.query_start_loc) {
     std::mt19937 random(5);
     std::normal_distribution<float> normal;
     const int real_tokens = batch.query_start_loc.back();  // padding stays NaN
@@ -54,11 +56,13 @@ struct Problem {
   NewAttention::Params params() {
     return {.query = heads_from(query.view(), first_head),
             .new_kv = new_kv.data(),
+            .first_rows = first_rows.data(),
             .batch = batch.metadata(),
             .out = out.view(),
             .lse = static_cast<float*>(lse.view().data),
             .empty_row_mode = &mode,
             .num_tokens = num_tokens,
+            .num_new_rows = num_tokens,
             .num_heads = num_heads,
             .first_head = first_head,
             .heads_per_kv_head = kHeadsPerKvHead,
@@ -110,6 +114,28 @@ TEST(NewAttention, OwnHeadsReadTheKvHeadOfTheirPlaceInTheGroup) {
       Problem problem(kMixed, 7, first, count);
       NewAttention::run(problem.params());
       problem.expect_row(3, 1);
+    }
+  }
+}
+
+// The second ubatch of a request of three new tokens: its only row sees all three.
+TEST(NewAttention, SeesNewTokensBeforeItsOwnRows) {
+  Problem whole(kMixed, 7, 0, kHeads);
+  NewAttention::run(whole.params());
+  const Batch cut{{0, 0, 1, 1, 3}, {1, 3, 0, 2}, {3, 1, 2, 0}};
+  NewAttention::Params params = whole.params();
+  params.query.data = static_cast<const float*>(params.query.data) + 3 * kHeads * kDim;
+  Rows out(DType::kFp32, {4, kHeads, kDim});
+  Rows lse(DType::kFp32, {4, kHeads, 1});
+  params.batch = cut.metadata();
+  params.out = out.view();
+  params.lse = static_cast<float*>(lse.view().data);
+  params.num_tokens = 4;
+  NewAttention::run(params);
+  for (int row = 0; row < 4; ++row) {
+    for (int head = 0; head < kHeads; ++head) {
+      EXPECT_EQ(lse.bits(row, head), whole.lse.bits(row + 3, head));
+      EXPECT_EQ(out.bits(row, head, 5), whole.out.bits(row + 3, head, 5));
     }
   }
 }
