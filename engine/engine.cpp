@@ -37,7 +37,7 @@ namespace {
 void require_memory(const Scenario& scenario, const Capacity& capacity) {
   const double cache_bytes = static_cast<double>(scenario.world_size) * scenario.layers *
                              static_cast<double>(capacity.num_blocks) * scenario.kv.block_size *
-                             scenario.model.qk_head_dim() *
+                             scenario.kv_row_dim() *
                              static_cast<double>(size_bytes(scenario.dtype));
   const double memory_bytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -243,7 +243,7 @@ void Engine::poison_results(const EngineStep& step) {
   each_rank([&](Rank& rank, RankState&) {
     for (const UbatchStep& ubatch : step.ranks[rank.index].ubatches) {
       for (const auto& [name, buffer] : ubatch.buffers.all()) {
-        const bool partial = name == "partial_out" || name == "partial_lse";
+        const bool partial = name.starts_with("partial_") || name.starts_with("new_");
         if (partial && stub_ == verb::StubMode::kUntouched) continue;
         write_poison(rank.runtime, buffer.data, buffer.size_bytes);
       }

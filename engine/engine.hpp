@@ -51,6 +51,10 @@ struct RankLayerValues {
   std::vector<float> partial_lse;  // [T, H]
   std::vector<float> out;          // [T, num_out_heads, D]
   std::vector<float> lse;          // [T, num_out_heads]; empty where no LSE is returned
+  std::vector<float> context_out;  // as out and lse; empty unless new tokens are attended to apart
+  std::vector<float> context_lse;
+  std::vector<float> new_out;
+  std::vector<float> new_lse;
   int first_out_head = 0;
   int num_out_heads = 0;
 };

@@ -24,8 +24,10 @@ RowCount row_count(std::string_view name, const StepShape& shape, const Capacity
     return {1, shape.world_size * shape.num_tokens};
   }
   if (name == "lse_send") return {1, shape.num_tokens};
-  const bool per_layer =
-      name == "q_gathered" || name.starts_with("partial_") || name == "out" || name == "lse";
+  if (name.starts_with("split_")) return {1, shape.num_splits * shape.num_tokens};
+  const bool per_layer = name == "q_gathered" || name.starts_with("partial_") || name == "out" ||
+                         name == "lse" || name.starts_with("context_") || name == "new_out" ||
+                         name == "new_lse";
   return per_layer ? RowCount{shape.layers, shape.num_tokens}
                    : RowCount{1, capacity.max_num_tokens};
 }
@@ -127,14 +129,21 @@ void Engine::read_ubatch(Rank& rank, const UbatchStep& step, int layer,
                                     stored * s.head_dim, s.num_tokens, s.num_heads, s.head_dim));
   append(values.partial_lse, decode(rank.runtime, partial_lse(s, step.buffers, layer), stored,
                                     s.num_tokens, s.num_heads, 1));
-  const Combined combined = combined_rows(s, step.buffers, all_heads, layer);
   const std::size_t out_rows = rows * static_cast<std::size_t>(values.num_out_heads);
-  append(values.out, decode(rank.runtime, combined.out, out_rows * s.head_dim, s.num_tokens,
-                            values.num_out_heads, s.head_dim));
-  if (combined.lse == nullptr) return;
-  std::vector<float> lse(out_rows);
-  rank.runtime.read(lse.data(), combined.lse, out_rows * sizeof(float));
-  append(values.lse, lse);
+  const auto append_rows = [&](const Combined& from, std::vector<float>& to,
+                               std::vector<float>& to_lse) {
+    append(to, decode(rank.runtime, from.out, out_rows * s.head_dim, s.num_tokens,
+                      values.num_out_heads, s.head_dim));
+    if (from.lse == nullptr) return;
+    std::vector<float> lse(out_rows);
+    rank.runtime.read(lse.data(), from.lse, out_rows * sizeof(float));
+    append(to_lse, lse);
+  };
+  append_rows(combined_rows(s, step.buffers, all_heads, layer), values.out, values.lse);
+  if (step.buffers.find("context_out") == nullptr) return;
+  const AttentionStates merged = states(s, step.buffers, all_heads, layer);
+  append_rows(merged.context, values.context_out, values.context_lse);
+  append_rows(merged.new_tokens, values.new_out, values.new_lse);
 }
 
 LayerValues Engine::read_layer(const StepRun& run, int layer) const {

@@ -64,6 +64,11 @@ Metadata::Metadata(Runtime& runtime, const MetadataCapacity& capacity)
   allocate("causal_bounds", rows * sizeof(std::int32_t));
   allocate("block_table", pages * sizeof(std::int32_t));
   allocate("slot_mapping", rows * sizeof(std::int64_t));
+  if (capacity.new_tokens) {
+    allocate("new_seq_lens", rows * sizeof(std::int32_t));
+    allocate("new_bounds", rows * sizeof(std::int32_t));
+    allocate("new_first_rows", rows * sizeof(std::int32_t));
+  }
 
   constexpr std::size_t kSlack = 16;  // each array starts 16-byte aligned
   std::size_t staging_bytes = 0;
@@ -84,6 +89,11 @@ void Metadata::load(Stream stream, const RankBatch& batch) {
   writer.add(buffers_.at("causal_bounds"), batch.causal_bounds, 0, rows);
   writer.add(buffers_.at("block_table"), flat_block_table(batch, stride), 0, rows * stride);
   writer.add<std::int64_t>(buffers_.at("slot_mapping"), batch.slot_mapping, -1, rows);
+  if (capacity_.new_tokens) {
+    writer.add(buffers_.at("new_seq_lens"), batch.new_seq_lens, 0, rows);
+    writer.add(buffers_.at("new_bounds"), batch.new_bounds, 0, rows);
+    writer.add(buffers_.at("new_first_rows"), batch.new_first_rows, 0, rows);
+  }
   writer.copy_all(runtime_, stream);
 }
 
@@ -95,6 +105,11 @@ void Metadata::set_view(StepInputs& view) const {
   view.block_table = buffers_.at<std::int32_t>("block_table");
   view.block_table_stride = static_cast<std::int32_t>(capacity_.pages_per_request);
   view.slot_mapping = buffers_.at<std::int64_t>("slot_mapping");
+  if (!capacity_.new_tokens) return;
+  view.new_batch = view.batch;
+  view.new_batch.seq_lens = buffers_.at<std::int32_t>("new_seq_lens");
+  view.new_batch.causal_bounds = buffers_.at<std::int32_t>("new_bounds");
+  view.new_first_rows = buffers_.at<std::int32_t>("new_first_rows");
 }
 
 }  // namespace dcp

@@ -15,6 +15,7 @@ namespace dcp {
 struct MetadataCapacity {
   std::int64_t rows;  // rows, and requests
   std::int64_t pages_per_request;
+  bool new_tokens;  // also what is asked of new tokens where they are attended to apart
 };
 
 class Metadata {

@@ -66,13 +66,17 @@ std::byte* RankInputs::allocate(std::string_view name, std::size_t size_bytes) {
 
 void RankInputs::allocate_all(const Capacity& capacity) {
   const auto rows = static_cast<std::size_t>(capacity.max_num_tokens);
-  const auto row_bytes = static_cast<std::size_t>(shape_.qk_head_dim) * size_bytes(shape_.dtype);
+  const std::size_t query_bytes =
+      static_cast<std::size_t>(shape_.qk_head_dim) * size_bytes(shape_.dtype);
+  const std::size_t kv_bytes =
+      static_cast<std::size_t>(shape_.kv_row_dim) * size_bytes(shape_.dtype);
   const auto slots = static_cast<std::size_t>(capacity.num_blocks * scenario_.kv.block_size);
   const std::size_t layers = static_cast<std::size_t>(shape_.layers);
 
-  view_.query = allocate("q", rows * num_input_heads_ * row_bytes);
-  view_.new_kv = allocate("new_kv", layers * rows * row_bytes);
-  view_.kv_cache = allocate("kv_cache", layers * slots * row_bytes);
+  view_.query = allocate("q", rows * num_input_heads_ * query_bytes);
+  view_.new_kv = allocate("new_kv", layers * rows * kv_bytes);
+  view_.all_new_kv = view_.new_kv;
+  view_.kv_cache = allocate("kv_cache", layers * slots * kv_bytes);
   if (scenario_.data.kind == DataKind::kGiven) {
     const std::size_t heads = rows * static_cast<std::size_t>(shape_.padded_num_heads);
     view_.given_out = allocate("given_out", heads * shape_.head_dim * size_bytes(shape_.dtype));
@@ -81,21 +85,22 @@ void RankInputs::allocate_all(const Capacity& capacity) {
 
   view_.empty_row_mode =
       reinterpret_cast<const std::int32_t*>(allocate("empty_row_mode", sizeof(std::int32_t)));
+  const bool splits = scenario_.attention_split == AttentionSplit::kContextThenNew;
   for (int u = 0; u < scenario_.graph.ubatches; ++u) {
     metadata_.emplace_back(runtime_,
                            MetadataCapacity{.rows = capacity.max_num_tokens,
-                                            .pages_per_request = capacity.pages_per_request});
+                                            .pages_per_request = capacity.pages_per_request,
+                                            .new_tokens = splits});
   }
 }
 
 StepInputs RankInputs::view(int ubatch, std::int64_t first_row) const {
   StepInputs view = view_;
   metadata_[static_cast<std::size_t>(ubatch)].set_view(view);
-  const std::size_t row_bytes =
-      static_cast<std::size_t>(shape_.qk_head_dim) * size_bytes(shape_.dtype);
   const auto row = static_cast<std::size_t>(first_row);
-  view.query += row * num_input_heads_ * row_bytes;
-  view.new_kv += row * row_bytes;
+  const std::size_t element_bytes = size_bytes(shape_.dtype);
+  view.query += row * num_input_heads_ * shape_.qk_head_dim * element_bytes;
+  view.new_kv += row * shape_.kv_row_dim * element_bytes;
   if (view.given_out != nullptr) {
     const std::size_t heads = row * static_cast<std::size_t>(shape_.padded_num_heads);
     view.given_out += heads * shape_.head_dim * size_bytes(shape_.dtype);
@@ -122,10 +127,9 @@ void RankInputs::load_data(const InputData& data, const BatchLayout& layout) {
 // shows; pages that neither batch uses stay as they are.
 void RankInputs::load_cache(const InputData& data, const BatchLayout& layout,
                             const RankBatch& batch) {
-  const std::size_t row_bytes =
-      static_cast<std::size_t>(shape_.qk_head_dim) * size_bytes(shape_.dtype);
-  const std::size_t page_bytes = static_cast<std::size_t>(view_.block_size) * row_bytes;
-  std::vector<float> key(static_cast<std::size_t>(shape_.qk_head_dim));
+  std::vector<float> kv(static_cast<std::size_t>(shape_.kv_row_dim));
+  const std::size_t page_bytes =
+      static_cast<std::size_t>(view_.block_size) * kv.size() * size_bytes(shape_.dtype);
   for (int layer = 0; layer < shape_.layers; ++layer) {
     std::byte* cache =
         view_.kv_cache + static_cast<std::size_t>(layer * view_.num_blocks) * page_bytes;
@@ -139,8 +143,8 @@ void RankInputs::load_cache(const InputData& data, const BatchLayout& layout,
       const std::int64_t context =
           std::max<std::int64_t>(0, layout.seq_lens[r] - layout.query_len(r));
       for (const LocalKey& local : local_keys(layout, shard_, r, 0, context)) {
-        data.key(layer, static_cast<int>(r), local.token, shard_.rank, key);
-        store_row(rows, shape_.dtype, static_cast<std::size_t>(local.index), key);
+        data.kv_row(layer, static_cast<int>(r), local.token, shard_.rank, kv);
+        store_row(rows, shape_.dtype, static_cast<std::size_t>(local.index), kv);
       }
       for (std::size_t i = 0; i < pages.size(); ++i) {
         runtime_.write(cache + pages[i] * page_bytes, rows.data() + i * page_bytes, page_bytes);
@@ -154,11 +158,12 @@ void RankInputs::load_cache(const InputData& data, const BatchLayout& layout,
 }
 
 void RankInputs::load_new_tokens(const InputData& data, const BatchLayout& layout) {
-  std::vector<float> vector(static_cast<std::size_t>(shape_.qk_head_dim));
+  std::vector<float> head_query(static_cast<std::size_t>(shape_.qk_head_dim));
+  std::vector<float> kv(static_cast<std::size_t>(shape_.kv_row_dim));
   const auto capacity = static_cast<std::size_t>(capacity_.max_num_tokens);
-  const std::size_t row_bytes = vector.size() * size_bytes(shape_.dtype);
-  auto query = poisoned(capacity * num_input_heads_ * row_bytes);
-  auto new_kv = poisoned(shape_.layers * capacity * row_bytes);
+  const std::size_t element_bytes = size_bytes(shape_.dtype);
+  auto query = poisoned(capacity * num_input_heads_ * head_query.size() * element_bytes);
+  auto new_kv = poisoned(shape_.layers * capacity * kv.size() * element_bytes);
   const int first_head =
       num_input_heads_ == shape_.num_heads ? 0 : shape_.rank * shape_.heads_per_rank;
   for (std::int64_t r = 0; r < layout.num_requests(); ++r) {
@@ -168,12 +173,12 @@ void RankInputs::load_new_tokens(const InputData& data, const BatchLayout& layou
       const std::int64_t token = layout.seq_lens[r] - layout.query_len(r) + j;
       const int owner = owner_of_token(layout, shard_, r, token);
       for (int layer = 0; layer < shape_.layers; ++layer) {
-        data.key(layer, static_cast<int>(r), token, owner, vector);
-        store_row(new_kv, shape_.dtype, static_cast<std::size_t>(layer) * capacity + row, vector);
+        data.kv_row(layer, static_cast<int>(r), token, owner, kv);
+        store_row(new_kv, shape_.dtype, static_cast<std::size_t>(layer) * capacity + row, kv);
       }
       for (int head = 0; head < num_input_heads_; ++head) {
-        data.query(static_cast<int>(r), token, first_head + head, vector);
-        store_row(query, shape_.dtype, row * num_input_heads_ + head, vector);
+        data.query(static_cast<int>(r), token, first_head + head, head_query);
+        store_row(query, shape_.dtype, row * num_input_heads_ + head, head_query);
       }
     }
   }

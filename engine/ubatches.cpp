@@ -55,6 +55,8 @@ RankBatch ubatch_of(const RankBatch& batch, const Ubatch& ubatch) {
   RankBatch part;
   part.seq_lens = batch.seq_lens;
   part.block_table = batch.block_table;
+  part.new_seq_lens = batch.new_seq_lens;
+  part.new_first_rows = batch.new_first_rows;
   for (const std::int32_t boundary : batch.query_start_loc) {
     const std::int64_t own =
         std::clamp<std::int64_t>(boundary - ubatch.first_row, 0, ubatch.num_rows);
@@ -64,6 +66,7 @@ RankBatch ubatch_of(const RankBatch& batch, const Ubatch& ubatch) {
   const std::int64_t begin = std::min(ubatch.first_row, rows);
   const std::int64_t end = std::min(ubatch.first_row + ubatch.num_rows, rows);
   part.causal_bounds.assign(batch.causal_bounds.begin() + begin, batch.causal_bounds.begin() + end);
+  part.new_bounds.assign(batch.new_bounds.begin() + begin, batch.new_bounds.begin() + end);
   part.slot_mapping.assign(batch.slot_mapping.begin() + begin, batch.slot_mapping.begin() + end);
   return part;
 }

@@ -24,7 +24,8 @@ struct Ubatch {
 std::vector<Ubatch> cut_ubatches(const Scenario& scenario, const Batch& batch, std::int64_t rows,
                                  std::int64_t padded_rows);
 
-// The rank's metadata of the rows of one ubatch, counted from its first row.
+// The rank's metadata of the rows of one ubatch, counted from its first row; new_first_rows stay
+// rows of the step.
 RankBatch ubatch_of(const RankBatch& batch, const Ubatch& ubatch);
 
 }  // namespace dcp

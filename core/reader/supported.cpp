@@ -14,10 +14,6 @@ struct Setting {
 };
 
 constexpr Setting kSettings[] = {
-    {"model.attention",
-     [](const Scenario& s) -> std::string {
-       return s.model.attention == Attention::kGqa ? "gqa" : "";
-     }},
     {"strategy",
      [](const Scenario& s) -> std::string {
        return std::count(s.strategies.begin(), s.strategies.end(), "direct") > 0 ? "direct" : "";
@@ -28,11 +24,9 @@ constexpr Setting kSettings[] = {
      }},
     {"attention_split",
      [](const Scenario& s) -> std::string {
-       return s.attention_split == AttentionSplit::kContextThenNew ? "context_then_new" : "";
-     }},
-    {"split_kv",
-     [](const Scenario& s) {
-       return s.split_kv.value_or(1) == 1 ? "" : std::to_string(*s.split_kv);
+       if (s.attention_split == AttentionSplit::kNone) return "";
+       if (s.model.attention == Attention::kMla) return "context_then_new with attention: mla";
+       return s.data.kind == DataKind::kGiven ? "context_then_new with data: given" : "";
      }},
     {"kv.dtype",
      [](const Scenario& s) -> std::string {

@@ -60,7 +60,10 @@ TEST(Ubatches, PartsKeepEachRowsRequestBoundAndSlot) {
                         .seq_lens = {9, 4, 20, 3},
                         .causal_bounds = {1, 2, 17, 18, 19, 20, 3},
                         .block_table = {{1}, {2}, {3, 4}, {5}},
-                        .slot_mapping = {10, -1, 30, -1, 31, -1, 50}};
+                        .slot_mapping = {10, -1, 30, -1, 31, -1, 50},
+                        .new_seq_lens = {2, 0, 4, 1},
+                        .new_bounds = {1, 2, 1, 2, 3, 4, 1},
+                        .new_first_rows = {0, 2, 2, 6}};
   const auto request_of = [](const std::vector<std::int32_t>& boundaries, std::int64_t row) {
     std::size_t request = 0;
     while (request + 1 < boundaries.size() && boundaries[request + 1] <= row) ++request;
@@ -75,8 +78,11 @@ TEST(Ubatches, PartsKeepEachRowsRequestBoundAndSlot) {
                   request_of(whole.query_start_loc, ubatch.first_row + row));
         EXPECT_EQ(part.causal_bounds[row], whole.causal_bounds[of_whole]);
         EXPECT_EQ(part.slot_mapping[row], whole.slot_mapping[of_whole]);
+        EXPECT_EQ(part.new_bounds[row], whole.new_bounds[of_whole]);
       }
       EXPECT_EQ(part.seq_lens, whole.seq_lens);
+      EXPECT_EQ(part.new_seq_lens, whole.new_seq_lens);
+      EXPECT_EQ(part.new_first_rows, whole.new_first_rows) << "rows of the step, not of the part";
     }
   }
 }
