@@ -120,10 +120,18 @@ TEST_F(Check, AnotherTruthOfTheLseFails) {
   }
 }
 
+// 0 is not NaN either.
 TEST_F(Check, NoResultIsRightWhereTheTruthIsNan) {
   Json file = small_file();
-  file["cases"][0]["truth_out"][0] = nullptr;
-  EXPECT_EQ(check(file).exit_code, 1);
+  Json& half_way = file["cases"][0];
+  half_way.erase("seed_send_bits");
+  half_way["partial_out_bits"] = {Json(16, 0), Json(16, 0)};
+  half_way["truth_out"] = Json(16, 0.0);
+  EXPECT_EQ(check(file).exit_code, 0);
+  half_way["truth_out"][0] = nullptr;
+  const test::Outcome outcome = check(file);
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("out of rank 0, row 0, head 0, element 0: got 0, want nan\n"));
 }
 
 TEST_F(Check, OneWrongBitOfTheSendBufferFails) {
