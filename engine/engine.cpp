@@ -1,5 +1,3 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <cassert>
 
@@ -33,24 +31,33 @@ Engine::RankState::RankState(Rank& rank, const Scenario& scenario, const StepPla
 
 namespace {
 
-// The host backend holds every rank's cache in this machine's memory.
-void require_memory(const Scenario& scenario, const Capacity& capacity) {
-  const double cache_bytes = static_cast<double>(scenario.world_size) * scenario.layers *
-                             static_cast<double>(capacity.num_blocks) * scenario.kv.block_size *
-                             scenario.kv_row_dim() *
-                             static_cast<double>(size_bytes(scenario.dtype));
-  const double memory_bytes =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  constexpr double kShare = 0.4;  // the cache and the copy that it is filled from
-  if (cache_bytes <= kShare * memory_bytes) return;
-  throw StepError("capacity", "the KV cache of all ranks needs " +
-                                  std::to_string(static_cast<std::int64_t>(cache_bytes / 1e9)) +
-                                  " GB, more than this machine's memory allows");
+// Persistent inputs of all ranks: cache, new keys and values, queries, block tables.
+double input_bytes(const Scenario& scenario, const StepPlan& plan, const Capacity& capacity) {
+  const auto rows = static_cast<double>(capacity.max_num_tokens);
+  const StepShape shape = plan.shape(0, capacity.max_num_tokens);
+  const double slots = static_cast<double>(capacity.num_blocks) * scenario.kv.block_size;
+  const double kv = scenario.layers * (slots + rows) * shape.kv_row_dim;
+  const double query = rows * plan.query().num_input_heads(shape) * shape.qk_head_dim;
+  const double tables = rows * static_cast<double>(capacity.pages_per_request) *
+                        sizeof(std::int32_t) * scenario.graph.ubatches;
+  double workspace = 0;
+  const BufferPlan needed = plan.buffers(shape);
+  for (const BufferSpec& spec : needed.specs()) {
+    const bool fixed = scenario.workspace.policy == WorkspacePolicy::kFixed &&
+                       spec.lifetime == Lifetime::kWorkspace;
+    if (fixed) workspace += static_cast<double>(spec.size_bytes) * scenario.graph.ubatches;
+  }
+  return scenario.world_size *
+         ((kv + query) * static_cast<double>(size_bytes(scenario.dtype)) + tables + workspace);
 }
 
-const Capacity& checked(const Scenario& scenario, const Capacity& capacity) {
-  require_memory(scenario, capacity);
-  return capacity;
+double step_bytes(const StepPlan& plan, const EngineStep& step, int world_size) {
+  double sum = 0;
+  for (const Ubatch& ubatch : step.ubatches) {
+    const BufferPlan needed = plan.buffers(plan.shape(0, ubatch.num_rows));
+    for (const BufferSpec& spec : needed.specs()) sum += static_cast<double>(spec.size_bytes);
+  }
+  return sum * world_size;
 }
 
 }  // namespace
@@ -60,8 +67,9 @@ Engine::Engine(const Scenario& scenario, const Strategy& strategy, World& world)
       strategy_(strategy),
       world_(world),
       data_(scenario),
-      capacity_(checked(scenario, make_capacity(scenario))),
+      capacity_(make_capacity(scenario)),
       plan_(scenario, strategy, capacity_.max_num_tokens) {
+  budget_.take(input_bytes(scenario, plan_, capacity_), "the KV cache and the inputs");
   world_.each_rank([&](Rank& rank) {
     ranks_.push_back(std::make_unique<RankState>(rank, scenario_, plan_, capacity_));
   });
@@ -137,6 +145,7 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
   step->name = name;
   step->rows = rows;
   step->ubatches = cut_ubatches(scenario_, used, layout.rows, rows);
+  budget_.take(step_bytes(plan_, *step, scenario_.world_size), "buffers of graph " + name);
   release_eager_step();
   load_metadata(layout, step->ubatches);
   world_.drain();
@@ -198,6 +207,7 @@ StepRun Engine::run_eagerly(const Batch& batch, const BatchLayout& layout) {
   step->name = "eager";
   step->rows = layout.rows;
   step->ubatches = cut_ubatches(scenario_, batch, layout.rows, layout.rows);
+  budget_.take(step_bytes(plan_, *step, scenario_.world_size), "buffers of an eager step");
   release_eager_step();
   eager_ = std::move(step);
   each_rank([&](Rank& rank, RankState& state) {

@@ -11,6 +11,7 @@
 
 #include "comm/world.hpp"
 #include "core/data.hpp"
+#include "engine/memory_budget.hpp"
 #include "engine/rank_inputs.hpp"
 
 namespace dcp {
@@ -124,6 +125,7 @@ class Engine {
   InputData data_;
   Capacity capacity_;
   StepPlan plan_;
+  MemoryBudget budget_;
   verb::StubMode stub_ = verb::StubMode::kExact;
   std::vector<std::unique_ptr<RankState>> ranks_;
   std::vector<std::unique_ptr<EngineStep>> graphs_;  // in capture order

@@ -183,6 +183,22 @@ TEST_P(EngineTest, APoisonedResultIsOverwrittenByTheReplay) {
   EXPECT_FLOAT_EQ(out(engine_.replay(batch("two"), "", 1), 1), 4.0f / 3);
 }
 
+TEST(MemoryBudget, WhatDoesNotFitIsRefusedBeforeItIsTried) {
+  for (const char* huge : {"batches: {a: {seq_lens: [2000000000]}}\n",
+                           "graph: {capture_sizes: [1048576]}\nbatches: {a: {seq_lens: [5]}}\n"}) {
+    const Scenario scenario = parse_scenario(
+        "test.yaml", std::string("schema: 1\nworld_size: 64\nmodel: deepseek-v3\n") + huge);
+    HostWorld world(64, 1);
+    try {
+      Engine engine(scenario, *find_strategy("a2a"), world);
+      engine.capture("g", 1048576);
+      FAIL() << huge;
+    } catch (const StepError& error) {
+      EXPECT_EQ(error.kind(), "capacity") << error.what();
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Strategies, EngineTest, testing::Values("ag_rs", "ag_ar", "a2a"),
                          [](const auto& test) { return std::string(test.param); });
 
