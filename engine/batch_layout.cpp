@@ -71,6 +71,12 @@ void fill_local_lengths(const Scenario& scenario, const Batch& batch, BatchLayou
     return;
   }
   layout.local_seq_lens = *batch.local_seq_lens;
+  for (const auto& lengths : layout.local_seq_lens) {
+    if (lengths.size() == layout.seq_lens.size()) continue;
+    throw StepError("negative_local_len", "local_seq_lens must hold one length per request: " +
+                                              std::to_string(layout.seq_lens.size()) + ", not " +
+                                              std::to_string(lengths.size()));
+  }
   for (std::int64_t r = 0; r < layout.num_requests(); ++r) {
     std::int64_t sum = 0;
     for (std::size_t rank = 0; rank < layout.local_seq_lens.size(); ++rank) {
