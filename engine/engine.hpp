@@ -51,6 +51,25 @@ struct LayerValues {
   std::vector<RankLayerValues> ranks;
 };
 
+// A tensor as the engine stored it, bit for bit, without head padding.
+struct TensorBits {
+  DType dtype = DType::kFp32;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> bytes;
+};
+
+// The bits of one layer.
+struct RankLayerBits {
+  TensorBits partial_out;         // [T, H, D]
+  TensorBits partial_lse;         // [T, H]
+  TensorBits out;                 // [T, h or H, D]
+  std::optional<TensorBits> lse;  // [T, h or H]; nothing where no LSE is returned
+};
+struct LayerBits {
+  TensorBits query;  // [T, H, Dq] as attention read it, on rank 0
+  std::vector<RankLayerBits> ranks;
+};
+
 class Engine {
  public:
   // Allocates every persistent buffer. StepError heads_not_divisible, capacity.
@@ -79,8 +98,12 @@ class Engine {
 
   LayerValues read_layer(const StepRun& run, int layer) const;
 
-  // Bytes of a buffer of the run on a rank; empty where the step has none of that name.
-  std::vector<std::byte> read_buffer(const StepRun& run, int rank, std::string_view name) const;
+  LayerBits read_layer_bits(const StepRun& run, int layer) const;
+
+  // What a rank's workspace buffer of that name holds of the layer that used it last; nothing where
+  // the step has none, or one without a stated shape.
+  std::optional<TensorBits> read_workspace(const StepRun& run, int rank,
+                                           std::string_view name) const;
 
   const Capacity& capacity() const { return capacity_; }
   const InputData& data() const { return data_; }

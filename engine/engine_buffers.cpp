@@ -139,16 +139,4 @@ LayerValues Engine::read_layer(const StepRun& run, int layer) const {
   return values;
 }
 
-std::vector<std::byte> Engine::read_buffer(const StepRun& run, int rank,
-                                           std::string_view name) const {
-  std::vector<std::byte> bytes;
-  world_.each_rank([&](Rank& each) {
-    const Buffer* buffer = run.step->ranks[each.index].buffers.find(name);
-    if (each.index != rank || buffer == nullptr) return;
-    bytes.resize(buffer->size_bytes);
-    each.runtime.read(bytes.data(), buffer->data, bytes.size());
-  });
-  return bytes;
-}
-
 }  // namespace dcp
