@@ -29,9 +29,10 @@ class JobRun {
 
   void report_all() {
     std::unique_lock lock(mutex_);
+    show_progress();
     for (Job& job : jobs_) {
       while (job.state != Job::State::kDone) {
-        show_progress();
+        show_progress();  // again after a report, which has written over it
         changed_.wait(lock);
       }
       lock.unlock();

@@ -24,7 +24,7 @@ struct JobCalls {
   std::function<std::vector<ScenarioReport>(const std::string& file)> run;  // on any thread
 
   // On the caller's thread: `report` for each job, in order, as soon as it and all before it are
-  // done; `progress` whenever a job begins or ends.
+  // done; `progress` at first and while it waits.
   std::function<void(Job& job)> report;
   std::function<void(std::size_t num_done, const std::string& running_file)> progress;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 
 #include "comm/collectives.hpp"
 #include "runtime/runtime.hpp"
@@ -11,7 +12,9 @@ namespace dcp {
 struct Rank {
   int index;
   Runtime& runtime;
-  Collectives& collectives;
+  // One communicator for each ubatch: collectives of ubatches that run at the same time have no
+  // order among ranks, so they must not meet in one.
+  std::span<Collectives* const> communicators;
 };
 
 class World {

@@ -14,7 +14,7 @@ namespace dcp {
 
 namespace {
 
-enum class Field : std::uint64_t { kQuery = 1, kKey = 2 };
+enum class Field : std::uint64_t { kQuery = 1, kKey = 2, kValue = 3 };
 
 constexpr std::uint64_t kGoldenGamma = 0x9E3779B97F4A7C15u;  // splitmix64's step
 
@@ -133,7 +133,13 @@ void fill_normal(const RowAddress& row, DType dtype, std::span<float> out) {
 }  // namespace
 
 InputData::InputData(const Scenario& scenario)
-    : kind_(scenario.data.kind), seed_(scenario.data.seed), dtype_(scenario.dtype) {}
+    : kind_(scenario.data.kind),
+      seed_(scenario.data.seed),
+      dtype_(scenario.dtype),
+      head_dim_(scenario.model.attention == Attention::kMla
+                    ? 0
+                    : static_cast<std::size_t>(scenario.model.head_dim)),
+      num_kv_heads_(scenario.group_num_kv_heads()) {}
 
 void InputData::query(int request, std::int64_t position, int head, std::span<float> out) const {
   if (kind_ != DataKind::kRandom) {
@@ -149,19 +155,23 @@ void InputData::query(int request, std::int64_t position, int head, std::span<fl
               dtype_, out);
 }
 
-void InputData::key(int layer, int request, std::int64_t token, int owner,
-                    std::span<float> out) const {
+void InputData::kv_row(int layer, int request, std::int64_t token, int owner,
+                       std::span<float> out) const {
   if (kind_ != DataKind::kRandom) {
     std::fill(out.begin(), out.end(), static_cast<float>(owner + 1));
     return;
   }
-  fill_normal({.seed = seed_,
-               .field = Field::kKey,
-               .layer = layer,
-               .request = request,
-               .token = token,
-               .head = 0},
-              dtype_, out);
+  const std::size_t dim = head_dim_ == 0 ? out.size() : head_dim_;
+  const auto heads = static_cast<std::size_t>(num_kv_heads_);
+  for (std::size_t vector = 0; vector * dim < out.size(); ++vector) {
+    fill_normal({.seed = seed_,
+                 .field = vector < heads ? Field::kKey : Field::kValue,
+                 .layer = layer,
+                 .request = request,
+                 .token = token,
+                 .head = static_cast<int>(vector % heads)},
+                dtype_, out.subspan(vector * dim, dim));
+  }
 }
 
 }  // namespace dcp

@@ -2,6 +2,7 @@
 // same value whatever the world size, interleave, strategy, backend or padding.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -17,14 +18,17 @@ class InputData {
   // rounded to the scenario's dtype. random: standard normal; mean and given: 0.
   void query(int request, std::int64_t position, int head, std::span<float> out) const;
 
-  // Key of global token `token` (one KV head): MLA [Dq], whose first D elements are the value.
-  // `owner` is the rank that holds the token; data of kind mean is owner + 1 in every element.
-  void key(int layer, int request, std::int64_t token, int owner, std::span<float> out) const;
+  // What the cache holds of global token `token`: Scenario::kv_row_dim() elements. random: MLA a
+  // standard normal key, GQA a standard normal key and value for each KV head of the group. `owner`
+  // is the rank that holds the token; data of kind mean is owner + 1 in every element.
+  void kv_row(int layer, int request, std::int64_t token, int owner, std::span<float> out) const;
 
  private:
   DataKind kind_;
   std::uint64_t seed_;
   DType dtype_;
+  std::size_t head_dim_;  // GQA: elements of a key or value; MLA: 0, a row is one key
+  int num_kv_heads_;
 };
 
 }  // namespace dcp

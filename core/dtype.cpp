@@ -8,8 +8,7 @@ float load_element(const void* data, DType dtype, std::size_t index) {
 }
 
 void store_element(void* data, DType dtype, std::size_t index, float value) {
-  dispatch_dtype(dtype,
-                 [&]<class T>() { static_cast<T*>(data)[index] = from_float<T>(value); });
+  dispatch_dtype(dtype, [&]<class T>() { static_cast<T*>(data)[index] = from_float<T>(value); });
 }
 
 float round_to(DType dtype, float value) {

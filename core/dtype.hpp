@@ -19,10 +19,14 @@ constexpr std::size_t size_bytes(DType dtype) {
 
 constexpr std::string_view name(DType dtype) {
   switch (dtype) {
-    case DType::kFp32: return "fp32";
-    case DType::kFp16: return "fp16";
-    case DType::kBf16: return "bf16";
-    case DType::kFp8E4m3: return "fp8_e4m3";
+    case DType::kFp32:
+      return "fp32";
+    case DType::kFp16:
+      return "fp16";
+    case DType::kBf16:
+      return "bf16";
+    case DType::kFp8E4m3:
+      return "fp8_e4m3";
   }
   return "?";
 }
@@ -85,7 +89,8 @@ DCP_HOST_DEVICE inline Fp16 from_float<Fp16>(float x) {
   if (magnitude >= 0x477FF000u) return {static_cast<std::uint16_t>(sign | 0x7C00u)};  // >= 65520
   if (magnitude < 0x38800000u) {  // below 2^-14: adding 0.5 rounds at fp16's subnormal step 2^-24
     const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
-    return {static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3F000000u))};
+    return {
+        static_cast<std::uint16_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x3F000000u))};
   }
   const std::uint32_t rounded = magnitude + 0x0FFFu + ((magnitude >> 13) & 1u);
   return {static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13))};
@@ -95,9 +100,12 @@ DCP_HOST_DEVICE inline Fp16 from_float<Fp16>(float x) {
 template <class Body>
 auto dispatch_dtype(DType dtype, Body&& body) {
   switch (dtype) {
-    case DType::kBf16: return body.template operator()<Bf16>();
-    case DType::kFp16: return body.template operator()<Fp16>();
-    default: return body.template operator()<float>();
+    case DType::kBf16:
+      return body.template operator()<Bf16>();
+    case DType::kFp16:
+      return body.template operator()<Fp16>();
+    default:
+      return body.template operator()<float>();
   }
 }
 

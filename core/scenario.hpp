@@ -296,6 +296,20 @@ struct Scenario {
   int group_num_heads() const {
     return static_cast<int>(std::int64_t{model.num_heads} * world_size / tensor_parallel_size);
   }
+
+  // KV heads of the group: max(1, model.num_kv_heads * world_size / tensor_parallel_size), of which
+  // every rank holds all; 1 for MLA. A fraction above 1 is refused by the engine's plan.
+  int group_num_kv_heads() const {
+    const std::int64_t heads = std::int64_t{model.num_kv_heads} * world_size / tensor_parallel_size;
+    return model.attention == Attention::kMla || heads < 1 ? 1 : static_cast<int>(heads);
+  }
+
+  // Elements that the cache holds of a token: MLA its key, whose first part is the value; GQA
+  // [2, KV heads, head_dim], keys before values.
+  int kv_row_dim() const {
+    return model.attention == Attention::kMla ? model.qk_head_dim()
+                                              : 2 * group_num_kv_heads() * model.head_dim;
+  }
 };
 
 }  // namespace dcp

@@ -102,6 +102,7 @@ std::int64_t shard_begin(const BatchLayout& layout, int rank, std::int64_t reque
 BatchLayout make_batch_layout(const Scenario& scenario, const Batch& batch) {
   BatchLayout layout;
   layout.seq_lens = batch.seq_lens;
+  layout.context_only = scenario.attention_split == AttentionSplit::kContextThenNew;
   fill_boundaries(batch, layout);
   check_lengths(layout);
   fill_local_lengths(scenario, batch, layout);
@@ -176,15 +177,22 @@ void fill_rows(const BatchLayout& layout, const Shard& shard, std::int64_t block
                RankBatch& batch) {
   batch.causal_bounds.assign(static_cast<std::size_t>(layout.rows), 0);
   batch.slot_mapping.assign(static_cast<std::size_t>(layout.rows), -1);
+  batch.new_bounds.assign(static_cast<std::size_t>(layout.rows), 0);
   for (std::int64_t r = 0; r < layout.num_requests(); ++r) {
     const std::int64_t query_len = layout.query_len(r);
+    const bool is_padding = layout.seq_lens[r] == 0;
+    batch.new_seq_lens.push_back(is_padding ? 0 : static_cast<std::int32_t>(query_len));
+    batch.new_first_rows.push_back(static_cast<std::int32_t>(layout.query_start_loc[r]));
     for (std::int64_t j = 0; j < query_len; ++j) {
       const std::int64_t row = layout.query_start_loc[r] + j;
-      const std::int64_t bound = global_causal_bound(layout.seq_lens[r], query_len, j);
-      const std::int64_t local = local_bound(layout, shard, r, bound);
-      batch.causal_bounds[row] = static_cast<std::int32_t>(local);
-      const bool owned = bound > 0 && owner_of_token(layout, shard, r, bound - 1) == shard.rank;
-      if (owned) batch.slot_mapping[row] = slot_of(batch.block_table[r], block_size, local - 1);
+      batch.causal_bounds[row] =
+          static_cast<std::int32_t>(local_bound(layout, shard, r, layout.sharded_bound(r, j)));
+      if (is_padding) continue;
+      batch.new_bounds[row] = static_cast<std::int32_t>(j + 1);
+      const std::int64_t token = layout.seq_lens[r] - query_len + j;
+      if (owner_of_token(layout, shard, r, token) != shard.rank) continue;
+      batch.slot_mapping[row] =
+          slot_of(batch.block_table[r], block_size, local_bound(layout, shard, r, token));
     }
   }
 }

@@ -16,11 +16,18 @@ struct BatchLayout {
   std::vector<std::int64_t> query_start_loc;              // [R+1]
   std::int64_t rows = 0;                                  // before padding
   std::vector<std::vector<std::int64_t>> local_seq_lens;  // [N][R]
-  bool contiguous = false;  // shards are hand-given contiguous ranges, not interleaved
+  bool contiguous = false;    // shards are hand-given contiguous ranges, not interleaved
+  bool context_only = false;  // ranks attend to the keys before this step's new tokens only
 
   std::int64_t num_requests() const { return static_cast<std::int64_t>(seq_lens.size()); }
   std::int64_t query_len(std::int64_t request) const {
     return query_start_loc[request + 1] - query_start_loc[request];
+  }
+
+  // Global keys 0 .. n-1 that query `j` of a request attends to through its ranks: those up to
+  // itself or, where new tokens are attended to apart, those before the request's first.
+  std::int64_t sharded_bound(std::int64_t request, std::int64_t j) const {
+    return global_causal_bound(seq_lens[request], query_len(request), context_only ? -1 : j);
   }
 };
 
@@ -34,9 +41,12 @@ struct LocalKey {
 struct RankBatch {
   std::vector<std::int32_t> query_start_loc;           // [R+1]
   std::vector<std::int32_t> seq_lens;                  // [R] local
-  std::vector<std::int32_t> causal_bounds;             // [rows]
+  std::vector<std::int32_t> causal_bounds;             // [rows] of sharded_bound
   std::vector<std::vector<std::int32_t>> block_table;  // [R][pages]
   std::vector<std::int64_t> slot_mapping;              // [rows] -1: not this rank's token
+  std::vector<std::int32_t> new_seq_lens;              // [R] new tokens; 0: a padding request
+  std::vector<std::int32_t> new_bounds;                // [rows] new tokens that the row sees
+  std::vector<std::int32_t> new_first_rows;            // [R] the step's row of the first new token
 };
 
 // Checks the batch. StepError: qsl_without_seq_lens, qsl_not_monotone, negative_local_len,

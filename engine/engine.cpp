@@ -9,13 +9,35 @@
 
 namespace dcp {
 
+Engine::RankState::RankState(Rank& rank, const Scenario& scenario, const StepPlan& plan,
+                             const Capacity& capacity)
+    : inputs(rank.runtime, scenario, plan, capacity, rank.index) {
+  const BufferPlan needed = plan.buffers(plan.shape(rank.index, capacity.max_num_tokens));
+  for (int u = 0; u < scenario.graph.ubatches; ++u) {
+    const std::string suffix = u == 0 ? "" : std::to_string(u);
+    UbatchState& ubatch = ubatches.emplace_back();
+    ubatch.compute = rank.runtime.make_stream("compute" + suffix);
+    ubatch.comm = scenario.comm_stream == CommStream::kSame
+                      ? ubatch.compute
+                      : rank.runtime.make_stream("comm" + suffix);
+    ubatch.forked = rank.runtime.make_event();
+    ubatch.joined = rank.runtime.make_event();
+    ubatch.appended = rank.runtime.make_event();
+    if (scenario.workspace.policy != WorkspacePolicy::kFixed) continue;
+    for (const BufferSpec& spec : needed.specs()) {
+      if (spec.lifetime != Lifetime::kWorkspace) continue;
+      ubatch.workspace.add(spec.name, rank.runtime.allocate(spec.name, spec.size_bytes));
+    }
+  }
+}
+
 namespace {
 
 // The host backend holds every rank's cache in this machine's memory.
 void require_memory(const Scenario& scenario, const Capacity& capacity) {
   const double cache_bytes = static_cast<double>(scenario.world_size) * scenario.layers *
                              static_cast<double>(capacity.num_blocks) * scenario.kv.block_size *
-                             scenario.model.qk_head_dim() *
+                             scenario.kv_row_dim() *
                              static_cast<double>(size_bytes(scenario.dtype));
   const double memory_bytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
@@ -60,49 +82,71 @@ void Engine::each_rank(const std::function<void(Rank&, RankState&)>& program) {
 }
 
 // Allocates what the step needs: inside a capture, that is from the graph's own pool.
-RankStep Engine::make_rank_step(Rank& rank, const RankState& state, std::int64_t rows) {
-  RankStep step;
-  step.shape = plan_.shape(rank.index, rows);
-  const BufferPlan needed = plan_.buffers(step.shape);
-  for (const BufferSpec& spec : needed.specs()) {
-    const Buffer* fixed = state.workspace.find(spec.name);
-    step.buffers.add(spec.name,
-                     fixed != nullptr ? *fixed : rank.runtime.allocate(spec.name, spec.size_bytes));
+RankStep Engine::make_rank_step(Rank& rank, const RankState& state, const EngineStep& step) {
+  RankStep made;
+  made.shape = plan_.shape(rank.index, step.rows);
+  for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
+    UbatchStep& ubatch = made.ubatches.emplace_back();
+    ubatch.shape = plan_.shape(rank.index, step.ubatches[u].num_rows);
+    const BufferPlan needed = plan_.buffers(ubatch.shape);
+    for (const BufferSpec& spec : needed.specs()) {
+      const Buffer* fixed = state.ubatches[u].workspace.find(spec.name);
+      ubatch.buffers.add(
+          spec.name, fixed != nullptr ? *fixed : rank.runtime.allocate(spec.name, spec.size_bytes));
+    }
   }
-  return step;
+  return made;
 }
 
-void Engine::enqueue_step(Rank& rank, const RankState& state, const RankStep& step) {
-  const Lane lane{.rank = rank,
-                  .compute = state.compute,
-                  .comm = state.comm,
-                  .forked = state.forked,
-                  .joined = state.joined};
-  enqueue_decode_step(
-      plan_,
-      {.lane = lane, .shape = step.shape, .buffers = step.buffers, .inputs = state.inputs.view()});
+void Engine::enqueue_step(Rank& rank, const RankState& state, const EngineStep& step,
+                          const RankStep& mine) {
+  std::vector<Lane> lanes;
+  std::vector<StepInputs> inputs;
+  lanes.reserve(step.ubatches.size());  // lanes point at each other
+  inputs.reserve(step.ubatches.size());
+  std::vector<StageContext> contexts;
+  for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
+    const UbatchState& own = state.ubatches[u];
+    lanes.push_back({.rank = rank,
+                     .collectives = *rank.communicators[u],
+                     .compute = own.compute,
+                     .comm = own.comm,
+                     .forked = own.forked,
+                     .joined = own.joined,
+                     .appended = own.appended,
+                     .previous = u == 0 ? nullptr : &lanes[u - 1]});
+    inputs.push_back(state.inputs.view(static_cast<int>(u), step.ubatches[u].first_row));
+    contexts.push_back({.lane = lanes[u],
+                        .shape = mine.ubatches[u].shape,
+                        .buffers = mine.ubatches[u].buffers,
+                        .inputs = inputs[u]});
+  }
+  enqueue_decode_step(plan_, contexts);
 }
 
 void Engine::capture(const std::string& name, std::int64_t rows, const Batch* batch) {
   require_capacity(capacity_, rows, 0);
-  const BatchLayout layout = lay_out(batch != nullptr ? *batch : make_capture_batch(rows));
+  const Batch one_token_each = make_capture_batch(rows);
+  const Batch& used = batch != nullptr ? *batch : one_token_each;
+  const BatchLayout layout = lay_out(used);
   if (layout.rows > rows) {
     throw StepError("capacity", "graph " + name + " is captured for " + std::to_string(rows) +
                                     " rows, its batch has " + std::to_string(layout.rows));
   }
-  release_eager_step();
-  load_metadata(layout);
-  world_.drain();
-  if (find_graph(name) != nullptr) destroy(name);
-
   auto step = std::make_unique<EngineStep>();
   step->name = name;
   step->rows = rows;
+  step->ubatches = cut_ubatches(scenario_, used, layout.rows, rows);
+  release_eager_step();
+  load_metadata(layout, step->ubatches);
+  world_.drain();
+  if (find_graph(name) != nullptr) destroy(name);
+
   try {
     each_rank([&](Rank& rank, RankState& state) {
-      CaptureGuard guard(rank.runtime, state.compute, scenario_.graph.capture_mode);
-      RankStep captured = make_rank_step(rank, state, rows);
-      enqueue_step(rank, state, captured);
+      CaptureGuard guard(rank.runtime, state.ubatches[0].compute, scenario_.graph.capture_mode);
+      RankStep captured = make_rank_step(rank, state, *step);
+      enqueue_step(rank, state, *step, captured);
       captured.graph = guard.end();
       captured.exec = rank.runtime.instantiate(captured.graph);
       step->ranks.push_back(std::move(captured));
@@ -116,12 +160,12 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
 
 StepRun Engine::replay(const Batch& batch, const std::string& graph, std::int64_t times) {
   const BatchLayout layout = lay_out(batch);
-  const EngineStep* step = graph.empty() ? graph_for(layout.rows) : find_graph(graph);
+  const EngineStep* step = graph.empty() ? graph_for(batch, layout.rows) : find_graph(graph);
   if (step == nullptr && !graph.empty()) {
     throw StepError("no_such_graph", "no graph is named '" + graph + "'");
   }
   if (step == nullptr) {
-    StepRun run = run_eagerly(layout);
+    StepRun run = run_eagerly(batch, layout);
     run.eager_rows = layout.rows;
     return run;
   }
@@ -132,30 +176,38 @@ StepRun Engine::replay(const Batch& batch, const std::string& graph, std::int64_
   }
   release_eager_step();
   poison_results(*step);
-  load(layout);
-  each_rank([&](Rank& rank, RankState& state) {
-    for (std::int64_t i = 0; i < times; ++i) {
-      rank.runtime.launch(step->ranks[rank.index].exec, state.compute);
-    }
-  });
-  world_.drain();
+  load(layout, step->ubatches);
+  // Launches of one step are in flight together, as an engine that does not wait leaves them; so
+  // many that ranks may drift apart, and not so many that they fill the memory.
+  constexpr std::int64_t kLaunchesInFlight = 64;
+  for (std::int64_t begun = 0; begun < times; begun += kLaunchesInFlight) {
+    each_rank([&](Rank& rank, RankState& state) {
+      for (std::int64_t i = begun; i < std::min(times, begun + kLaunchesInFlight); ++i) {
+        rank.runtime.launch(step->ranks[rank.index].exec, state.ubatches[0].compute);
+      }
+    });
+    world_.drain();
+  }
   return {.step = step, .layout = layout, .eager_rows = 0};
 }
 
-StepRun Engine::eager(const Batch& batch) { return run_eagerly(lay_out(batch)); }
+StepRun Engine::eager(const Batch& batch) { return run_eagerly(batch, lay_out(batch)); }
 
-StepRun Engine::run_eagerly(const BatchLayout& layout) {
+StepRun Engine::run_eagerly(const Batch& batch, const BatchLayout& layout) {
+  auto step = std::make_unique<EngineStep>();
+  step->name = "eager";
+  step->rows = layout.rows;
+  step->ubatches = cut_ubatches(scenario_, batch, layout.rows, layout.rows);
   release_eager_step();
-  eager_ = std::make_unique<EngineStep>();
-  eager_->name = "eager";
-  eager_->rows = layout.rows;
+  eager_ = std::move(step);
   each_rank([&](Rank& rank, RankState& state) {
-    eager_->ranks.push_back(make_rank_step(rank, state, layout.rows));
+    eager_->ranks.push_back(make_rank_step(rank, state, *eager_));
   });
   poison_results(*eager_);
-  load(layout);
-  each_rank(
-      [&](Rank& rank, RankState& state) { enqueue_step(rank, state, eager_->ranks[rank.index]); });
+  load(layout, eager_->ubatches);
+  each_rank([&](Rank& rank, RankState& state) {
+    enqueue_step(rank, state, *eager_, eager_->ranks[rank.index]);
+  });
   world_.drain();
   return {.step = eager_.get(), .layout = layout, .eager_rows = 0};
 }
@@ -174,23 +226,27 @@ BatchLayout Engine::lay_out(const Batch& batch) const {
   return layout;
 }
 
-void Engine::load_metadata(const BatchLayout& layout) {
-  each_rank([&](Rank&, RankState& state) { state.inputs.load_metadata(state.compute, layout); });
+void Engine::load_metadata(const BatchLayout& layout, const std::vector<Ubatch>& ubatches) {
+  each_rank([&](Rank&, RankState& state) {
+    state.inputs.load_metadata(state.ubatches[0].compute, layout, ubatches);
+  });
 }
 
-void Engine::load(const BatchLayout& layout) {
+void Engine::load(const BatchLayout& layout, const std::vector<Ubatch>& ubatches) {
   each_rank([&](Rank&, RankState& state) { state.inputs.load_data(data_, layout); });
-  load_metadata(layout);
+  load_metadata(layout, ubatches);
 }
 
 // A replay that does nothing must not find the right answer of the step before. What attention
 // left stays only where the stub says that attention does not touch it.
 void Engine::poison_results(const EngineStep& step) {
   each_rank([&](Rank& rank, RankState&) {
-    for (const auto& [name, buffer] : step.ranks[rank.index].buffers.all()) {
-      const bool partial = name == "partial_out" || name == "partial_lse";
-      if (partial && stub_ == verb::StubMode::kUntouched) continue;
-      write_poison(rank.runtime, buffer.data, buffer.size_bytes);
+    for (const UbatchStep& ubatch : step.ranks[rank.index].ubatches) {
+      for (const auto& [name, buffer] : ubatch.buffers.all()) {
+        const bool partial = name.starts_with("partial_") || name.starts_with("new_");
+        if (partial && stub_ == verb::StubMode::kUntouched) continue;
+        write_poison(rank.runtime, buffer.data, buffer.size_bytes);
+      }
     }
   });
 }
@@ -198,8 +254,11 @@ void Engine::poison_results(const EngineStep& step) {
 void Engine::release_eager_step() {
   if (eager_ == nullptr) return;
   each_rank([&](Rank& rank, RankState& state) {
-    for (const auto& [name, buffer] : eager_->ranks[rank.index].buffers.all()) {
-      if (state.workspace.find(name) == nullptr) rank.runtime.free(buffer);
+    const auto& ubatches = eager_->ranks[rank.index].ubatches;
+    for (std::size_t u = 0; u < ubatches.size(); ++u) {
+      for (const auto& [name, buffer] : ubatches[u].buffers.all()) {
+        if (state.ubatches[u].workspace.find(name) == nullptr) rank.runtime.free(buffer);
+      }
     }
   });
   eager_.reset();
@@ -231,11 +290,12 @@ EngineStep* Engine::find_graph(const std::string& name) {
   return found == graphs_.end() ? nullptr : found->get();
 }
 
-// The smallest graph that holds the rows; of equal ones, the latest.
-EngineStep* Engine::graph_for(std::int64_t rows) {
+// The smallest graph that holds the rows and has the batch's ubatches; of equal ones, the latest.
+EngineStep* Engine::graph_for(const Batch& batch, std::int64_t rows) {
   EngineStep* best = nullptr;
   for (const auto& step : graphs_) {
-    if (step->rows >= rows && (best == nullptr || step->rows <= best->rows)) best = step.get();
+    if (step->rows < rows || (best != nullptr && step->rows > best->rows)) continue;
+    if (cut_ubatches(scenario_, batch, rows, step->rows) == step->ubatches) best = step.get();
   }
   return best;
 }

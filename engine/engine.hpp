@@ -15,18 +15,26 @@
 
 namespace dcp {
 
-// One step on one rank: its sizes and its buffers, of a graph or of an eager step.
-struct RankStep {
+// One ubatch of a step on one rank: its sizes and its buffers.
+struct UbatchStep {
   StepShape shape;
   BufferSet buffers;
+};
+
+// One step on one rank, of a graph or of an eager step.
+struct RankStep {
+  StepShape shape;  // of all its rows
+  std::vector<UbatchStep> ubatches;
   Graph graph;
   GraphExec exec;
 };
 
-// A step that was captured, or that ran eagerly: the same step on every rank.
+// A step that was captured, or that ran eagerly: the same step on every rank. A graph's key is its
+// rows and their cut into ubatches.
 struct EngineStep {
   std::string name;  // "g4", or "eager"
   std::int64_t rows = 0;
+  std::vector<Ubatch> ubatches;
   std::vector<RankStep> ranks;
 };
 
@@ -43,6 +51,10 @@ struct RankLayerValues {
   std::vector<float> partial_lse;  // [T, H]
   std::vector<float> out;          // [T, num_out_heads, D]
   std::vector<float> lse;          // [T, num_out_heads]; empty where no LSE is returned
+  std::vector<float> context_out;  // as out and lse; empty unless new tokens are attended to apart
+  std::vector<float> context_lse;
+  std::vector<float> new_out;
+  std::vector<float> new_lse;
   int first_out_head = 0;
   int num_out_heads = 0;
 };
@@ -70,6 +82,14 @@ struct LayerBits {
   std::vector<RankLayerBits> ranks;
 };
 
+// A workspace buffer of a step that ran.
+struct WorkspaceRef {
+  const StepRun& run;
+  int rank;
+  int ubatch;
+  std::string_view name;
+};
+
 class Engine {
  public:
   // Allocates every persistent buffer. StepError heads_not_divisible, capacity.
@@ -81,7 +101,8 @@ class Engine {
   void capture(const std::string& name, std::int64_t rows, const Batch* batch = nullptr);
 
   // Loads the batch, launches the graph `times` times and drains. Without a name: the smallest
-  // graph that holds the batch's rows; where there is none the step runs eagerly.
+  // graph that holds the batch's rows and has its ubatches; where there is none the step runs
+  // eagerly. A graph that is named keeps its own cut.
   // StepError no_such_graph, capacity and those of make_batch_layout; Failure from the drain.
   StepRun replay(const Batch& batch, const std::string& graph, std::int64_t times);
   StepRun eager(const Batch& batch);
@@ -100,10 +121,9 @@ class Engine {
 
   LayerBits read_layer_bits(const StepRun& run, int layer) const;
 
-  // What a rank's workspace buffer of that name holds of the layer that used it last; nothing where
-  // the step has none, or one without a stated shape.
-  std::optional<TensorBits> read_workspace(const StepRun& run, int rank,
-                                           std::string_view name) const;
+  // What a rank's workspace buffer holds of the layer that used it last; nothing where the step has
+  // none of that name, or one without a stated shape.
+  std::optional<TensorBits> read_workspace(const WorkspaceRef& ref) const;
 
   const Capacity& capacity() const { return capacity_; }
   const InputData& data() const { return data_; }
@@ -112,18 +132,21 @@ class Engine {
   struct RankState;
 
   void each_rank(const std::function<void(Rank&, RankState&)>& program);
-  RankStep make_rank_step(Rank& rank, const RankState& state, std::int64_t rows);
-  void enqueue_step(Rank& rank, const RankState& state, const RankStep& step);
+  RankStep make_rank_step(Rank& rank, const RankState& state, const EngineStep& step);
+  void enqueue_step(Rank& rank, const RankState& state, const EngineStep& step,
+                    const RankStep& mine);
   BatchLayout lay_out(const Batch& batch) const;
-  void load_metadata(const BatchLayout& layout);
-  void load(const BatchLayout& layout);
+  void load_metadata(const BatchLayout& layout, const std::vector<Ubatch>& ubatches);
+  void load(const BatchLayout& layout, const std::vector<Ubatch>& ubatches);
   void poison_results(const EngineStep& step);
   void release_eager_step();
   EngineStep* find_graph(const std::string& name);
-  EngineStep* graph_for(std::int64_t rows);
-  StepRun run_eagerly(const BatchLayout& layout);
+  EngineStep* graph_for(const Batch& batch, std::int64_t rows);
+  StepRun run_eagerly(const Batch& batch, const BatchLayout& layout);
   void destroy(EngineStep& step);
+  TensorBits read_query_bits(Rank& rank, const StepRun& run, int layer) const;
   Buffer find_buffer(const BufferRef& ref, int rank, StepShape& shape) const;
+  void read_ubatch(Rank& rank, const UbatchStep& step, int layer, RankLayerValues& values) const;
 
   const Scenario& scenario_;
   const Strategy& strategy_;

@@ -8,46 +8,51 @@ namespace dcp {
 
 namespace {
 
-// Contiguous [num_tokens, num_heads, dim] of rows that lie among `stored_elements`; where dim is
-// absent, [num_tokens, num_heads].
-TensorBits compact(Runtime& runtime, const ConstHeadRows& rows, std::size_t stored_elements,
-                   std::vector<std::int64_t> shape) {
+// Appends the rows [num_tokens, num_heads, ...] of one ubatch, whose form after the tokens is that
+// of `tensor`. The rows lie among `stored_elements`, which may hold padding between them.
+void append(Runtime& runtime, const ConstHeadRows& rows, std::size_t stored_elements,
+            std::int64_t num_tokens, TensorBits& tensor) {
   const std::size_t element_bytes = size_bytes(rows.dtype);
   std::vector<std::byte> stored(stored_elements * element_bytes);
   runtime.read(stored.data(), rows.data, stored.size());
   const std::size_t row_bytes =
-      element_bytes * (shape.size() == 3 ? static_cast<std::size_t>(shape[2]) : 1);
-  TensorBits tensor{.dtype = rows.dtype, .shape = std::move(shape), .bytes = {}};
-  tensor.bytes.reserve(static_cast<std::size_t>(tensor.shape[0] * tensor.shape[1]) * row_bytes);
-  for (std::int64_t token = 0; token < tensor.shape[0]; ++token) {
+      element_bytes * (tensor.shape.size() == 3 ? static_cast<std::size_t>(tensor.shape[2]) : 1);
+  for (std::int64_t token = 0; token < num_tokens; ++token) {
     for (int head = 0; head < tensor.shape[1]; ++head) {
       const auto offset = static_cast<std::size_t>(rows.strides.offset(token, head));
       const auto from = stored.begin() + static_cast<std::ptrdiff_t>(offset * element_bytes);
       tensor.bytes.insert(tensor.bytes.end(), from, from + static_cast<std::ptrdiff_t>(row_bytes));
     }
   }
-  return tensor;
+  tensor.shape[0] += num_tokens;
 }
 
-RankLayerBits rank_bits(Runtime& runtime, const RankStep& step, bool all_heads, int layer) {
+void append(Runtime& runtime, const UbatchStep& step, bool all_heads, int layer,
+            RankLayerBits& bits) {
   const StepShape& s = step.shape;
   const auto rows = static_cast<std::size_t>(s.num_tokens);
   const std::size_t stored = rows * static_cast<std::size_t>(s.padded_num_heads);
-  const int out_heads = all_heads ? s.num_heads : s.heads_per_rank;
+  append(runtime, partial_out(s, step.buffers, layer), stored * s.head_dim, s.num_tokens,
+         bits.partial_out);
+  append(runtime, partial_lse(s, step.buffers, layer), stored, s.num_tokens, bits.partial_lse);
+  const auto out_heads = static_cast<int>(bits.out.shape[1]);
   const std::size_t out_rows = rows * static_cast<std::size_t>(out_heads);
   const Combined combined = combined_rows(s, step.buffers, all_heads, layer);
+  append(runtime, combined.out, out_rows * s.head_dim, s.num_tokens, bits.out);
+  if (!bits.lse) return;
+  const ConstHeadRows lse{
+      .data = combined.lse, .strides = token_major(out_heads, 1), .dtype = DType::kFp32};
+  append(runtime, lse, out_rows, s.num_tokens, *bits.lse);
+}
+
+// Tensors of the rank's forms, without rows.
+RankLayerBits empty_bits(const StepShape& s, bool all_heads) {
+  const int out_heads = all_heads ? s.num_heads : s.heads_per_rank;
   RankLayerBits bits;
-  bits.partial_out = compact(runtime, partial_out(s, step.buffers, layer), stored * s.head_dim,
-                             {s.num_tokens, s.num_heads, s.head_dim});
-  bits.partial_lse =
-      compact(runtime, partial_lse(s, step.buffers, layer), stored, {s.num_tokens, s.num_heads});
-  bits.out =
-      compact(runtime, combined.out, out_rows * s.head_dim, {s.num_tokens, out_heads, s.head_dim});
-  if (combined.lse != nullptr) {
-    const ConstHeadRows lse{
-        .data = combined.lse, .strides = token_major(out_heads, 1), .dtype = DType::kFp32};
-    bits.lse = compact(runtime, lse, out_rows, {s.num_tokens, out_heads});
-  }
+  bits.partial_out = {s.dtype, {0, s.num_heads, s.head_dim}, {}};
+  bits.partial_lse = {s.lse.dtype, {0, s.num_heads}, {}};
+  bits.out = {s.dtype, {0, out_heads, s.head_dim}, {}};
+  if (s.return_lse) bits.lse = {DType::kFp32, {0, out_heads}, {}};
   return bits;
 }
 
@@ -55,37 +60,49 @@ RankLayerBits rank_bits(Runtime& runtime, const RankStep& step, bool all_heads, 
 
 LayerBits Engine::read_layer_bits(const StepRun& run, int layer) const {
   LayerBits bits;
+  const bool all_heads = strategy_.keeps_all_heads();
   world_.each_rank([&](Rank& rank) {
-    const RankStep& step = run.step->ranks[rank.index];
-    const StepShape& s = step.shape;
-    if (rank.index == 0) {
-      const auto query = plan_.query().gathered(s, step.buffers, ranks_[0]->inputs.view(), layer);
-      const std::size_t elements = static_cast<std::size_t>(s.num_tokens) *
-                                   static_cast<std::size_t>(s.num_heads) *
-                                   static_cast<std::size_t>(s.qk_head_dim);
-      bits.query =
-          compact(rank.runtime, query, elements, {s.num_tokens, s.num_heads, s.qk_head_dim});
+    const RankStep& step = run.step->ranks[static_cast<std::size_t>(rank.index)];
+    RankLayerBits& mine = bits.ranks.emplace_back(empty_bits(step.shape, all_heads));
+    for (const UbatchStep& ubatch : step.ubatches) {
+      append(rank.runtime, ubatch, all_heads, layer, mine);
     }
-    bits.ranks.push_back(rank_bits(rank.runtime, step, strategy_.keeps_all_heads(), layer));
+    if (rank.index == 0) bits.query = read_query_bits(rank, run, layer);
   });
   return bits;
 }
 
-std::optional<TensorBits> Engine::read_workspace(const StepRun& run, int rank,
-                                                 std::string_view name) const {
-  std::optional<TensorBits> tensor;
-  const RankStep& step = run.step->ranks[static_cast<std::size_t>(rank)];
-  const Buffer* buffer = step.buffers.find(name);
-  const BufferPlan plan = plan_.buffers(step.shape);
+TensorBits Engine::read_query_bits(Rank& rank, const StepRun& run, int layer) const {
+  const RankStep& step = run.step->ranks[0];
+  TensorBits query{.dtype = step.shape.dtype,
+                   .shape = {0, step.shape.num_heads, step.shape.qk_head_dim},
+                   .bytes = {}};
+  for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
+    const UbatchStep& ubatch = step.ubatches[u];
+    const StepShape& s = ubatch.shape;
+    const auto inputs =
+        ranks_[0]->inputs.view(static_cast<int>(u), run.step->ubatches[u].first_row);
+    const std::size_t stored = static_cast<std::size_t>(s.num_tokens) * s.num_heads * s.qk_head_dim;
+    append(rank.runtime, plan_.query().gathered(s, ubatch.buffers, inputs, layer), stored,
+           s.num_tokens, query);
+  }
+  return query;
+}
+
+std::optional<TensorBits> Engine::read_workspace(const WorkspaceRef& ref) const {
+  const RankStep& step = ref.run.step->ranks.at(static_cast<std::size_t>(ref.rank));
+  const UbatchStep& ubatch = step.ubatches.at(static_cast<std::size_t>(ref.ubatch));
+  const Buffer* buffer = ubatch.buffers.find(ref.name);
+  const BufferPlan plan = plan_.buffers(ubatch.shape);
   const auto spec = std::find_if(plan.specs().begin(), plan.specs().end(),
-                                 [&](const BufferSpec& each) { return each.name == name; });
-  if (buffer == nullptr || spec == plan.specs().end() || spec->shape.empty()) return tensor;
-  world_.each_rank([&](Rank& each) {
-    if (each.index != rank) return;
+                                 [&](const BufferSpec& each) { return each.name == ref.name; });
+  if (buffer == nullptr || spec == plan.specs().end() || spec->shape.empty()) return std::nullopt;
+  TensorBits tensor{.dtype = spec->dtype, .shape = spec->shape, .bytes = {}};
+  world_.each_rank([&](Rank& rank) {
+    if (rank.index != ref.rank) return;
     // The buffer may be larger: a fixed workspace is sized for the largest step.
-    tensor = {.dtype = spec->dtype, .shape = spec->shape, .bytes = {}};
-    tensor->bytes.resize(spec->size_bytes);
-    each.runtime.read(tensor->bytes.data(), buffer->data, tensor->bytes.size());
+    tensor.bytes.resize(spec->size_bytes);
+    rank.runtime.read(tensor.bytes.data(), buffer->data, tensor.bytes.size());
   });
   return tensor;
 }

@@ -24,8 +24,10 @@ RowCount row_count(std::string_view name, const StepShape& shape, const Capacity
     return {1, shape.world_size * shape.num_tokens};
   }
   if (name == "lse_send") return {1, shape.num_tokens};
-  const bool per_layer =
-      name == "q_gathered" || name.starts_with("partial_") || name == "out" || name == "lse";
+  if (name.starts_with("split_")) return {1, shape.num_splits * shape.num_tokens};
+  const bool per_layer = name == "q_gathered" || name.starts_with("partial_") || name == "out" ||
+                         name == "lse" || name.starts_with("context_") || name == "new_out" ||
+                         name == "new_lse";
   return per_layer ? RowCount{shape.layers, shape.num_tokens}
                    : RowCount{1, capacity.max_num_tokens};
 }
@@ -56,28 +58,36 @@ void write_poison(Runtime& runtime, std::byte* data, std::size_t size_bytes) {
   runtime.write(data, bytes.data(), bytes.size());
 }
 
-// The one buffer of that name: a persistent one, or one of the graph that is named or the only one.
+// The one buffer of that name: a persistent one, or one of the graph and ubatch that are named or
+// the only ones.
 Buffer Engine::find_buffer(const BufferRef& ref, int rank, StepShape& shape) const {
   std::vector<std::pair<Buffer, StepShape>> found;
   const auto add = [&](const BufferSet& buffers, const StepShape& owner) {
     if (const Buffer* buffer = buffers.find(ref.buffer)) found.emplace_back(*buffer, owner);
   };
+  const RankState& state = *ranks_[rank];
   const StepShape largest = plan_.shape(rank, capacity_.max_num_tokens);
-  if (!ref.graph) {
-    add(ranks_[rank]->inputs.buffers(), largest);
-    add(ranks_[rank]->workspace, largest);
+  if (!ref.graph) add(state.inputs.buffers(), largest);
+  for (int u = 0; u < scenario_.graph.ubatches; ++u) {
+    if (ref.graph || (ref.ubatch && *ref.ubatch != u)) continue;
+    add(state.inputs.metadata(u), largest);
+    add(state.ubatches[u].workspace, largest);
   }
+  const bool shared = state.ubatches[0].workspace.find(ref.buffer) != nullptr;
   for (const auto& graph : graphs_) {
-    const bool shared = ranks_[rank]->workspace.find(ref.buffer) != nullptr;
     const bool wanted = ref.graph ? *ref.graph == graph->name : !shared;
-    if (wanted) add(graph->ranks[rank].buffers, graph->ranks[rank].shape);
+    const auto& ubatches = graph->ranks[rank].ubatches;
+    for (std::size_t u = 0; u < ubatches.size() && wanted; ++u) {
+      if (ref.ubatch && *ref.ubatch != static_cast<int>(u)) continue;
+      add(ubatches[u].buffers, ubatches[u].shape);
+    }
   }
   if (found.size() != 1) {
     throw StepError("no_such_buffer", "'" + ref.buffer + "'" +
                                           (ref.graph ? " of graph " + *ref.graph : "") + " names " +
                                           std::to_string(found.size()) +
                                           " buffers of a rank, it must name one" +
-                                          (found.empty() ? "" : ": say which graph's"));
+                                          (found.empty() ? "" : ": say which graph's or ubatch's"));
   }
   shape = found.front().second;
   return found.front().first;
@@ -106,33 +116,57 @@ void Engine::poison(const BufferRef& ref) {
   });
 }
 
+void Engine::read_ubatch(Rank& rank, const UbatchStep& step, int layer,
+                         RankLayerValues& values) const {
+  const StepShape& s = step.shape;
+  const bool all_heads = strategy_.keeps_all_heads();
+  const auto rows = static_cast<std::size_t>(s.num_tokens);
+  const auto append = [](std::vector<float>& to, const std::vector<float>& part) {
+    to.insert(to.end(), part.begin(), part.end());
+  };
+  const std::size_t stored = rows * static_cast<std::size_t>(s.padded_num_heads);
+  append(values.partial_out, decode(rank.runtime, partial_out(s, step.buffers, layer),
+                                    stored * s.head_dim, s.num_tokens, s.num_heads, s.head_dim));
+  append(values.partial_lse, decode(rank.runtime, partial_lse(s, step.buffers, layer), stored,
+                                    s.num_tokens, s.num_heads, 1));
+  const std::size_t out_rows = rows * static_cast<std::size_t>(values.num_out_heads);
+  const auto append_rows = [&](const Combined& from, std::vector<float>& to,
+                               std::vector<float>& to_lse) {
+    append(to, decode(rank.runtime, from.out, out_rows * s.head_dim, s.num_tokens,
+                      values.num_out_heads, s.head_dim));
+    if (from.lse == nullptr) return;
+    std::vector<float> lse(out_rows);
+    rank.runtime.read(lse.data(), from.lse, out_rows * sizeof(float));
+    append(to_lse, lse);
+  };
+  append_rows(combined_rows(s, step.buffers, all_heads, layer), values.out, values.lse);
+  if (step.buffers.find("context_out") == nullptr) return;
+  const AttentionStates merged = states(s, step.buffers, all_heads, layer);
+  append_rows(merged.context, values.context_out, values.context_lse);
+  append_rows(merged.new_tokens, values.new_out, values.new_lse);
+}
+
 LayerValues Engine::read_layer(const StepRun& run, int layer) const {
   LayerValues values;
-  const bool all_heads = strategy_.keeps_all_heads();
   world_.each_rank([&](Rank& rank) {
     const RankStep& step = run.step->ranks[rank.index];
-    const StepShape& s = step.shape;
-    const auto rows = static_cast<std::size_t>(s.num_tokens);
-    if (rank.index == 0) {
-      const auto query = plan_.query().gathered(s, step.buffers, ranks_[0]->inputs.view(), layer);
-      values.query = decode(rank.runtime, query, rows * s.num_heads * s.qk_head_dim, s.num_tokens,
-                            s.num_heads, s.qk_head_dim);
-    }
+    const bool all_heads = strategy_.keeps_all_heads();
     RankLayerValues mine;
-    mine.num_out_heads = all_heads ? s.num_heads : s.heads_per_rank;
-    mine.first_out_head = all_heads ? 0 : s.rank * s.heads_per_rank;
-    const std::size_t stored = rows * static_cast<std::size_t>(s.padded_num_heads);
-    mine.partial_out = decode(rank.runtime, partial_out(s, step.buffers, layer),
-                              stored * s.head_dim, s.num_tokens, s.num_heads, s.head_dim);
-    mine.partial_lse = decode(rank.runtime, partial_lse(s, step.buffers, layer), stored,
-                              s.num_tokens, s.num_heads, 1);
-    const Combined combined = combined_rows(s, step.buffers, all_heads, layer);
-    const std::size_t out_rows = rows * static_cast<std::size_t>(mine.num_out_heads);
-    mine.out = decode(rank.runtime, combined.out, out_rows * s.head_dim, s.num_tokens,
-                      mine.num_out_heads, s.head_dim);
-    if (combined.lse != nullptr) {
-      mine.lse.resize(out_rows);
-      rank.runtime.read(mine.lse.data(), combined.lse, out_rows * sizeof(float));
+    mine.num_out_heads = all_heads ? step.shape.num_heads : step.shape.heads_per_rank;
+    mine.first_out_head = all_heads ? 0 : rank.index * step.shape.heads_per_rank;
+    for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
+      const UbatchStep& ubatch = step.ubatches[u];
+      read_ubatch(rank, ubatch, layer, mine);
+      if (rank.index != 0) continue;
+      const StepShape& s = ubatch.shape;
+      const auto inputs =
+          ranks_[0]->inputs.view(static_cast<int>(u), run.step->ubatches[u].first_row);
+      const auto query = plan_.query().gathered(s, ubatch.buffers, inputs, layer);
+      const std::size_t stored =
+          static_cast<std::size_t>(s.num_tokens) * s.num_heads * s.qk_head_dim;
+      const auto part =
+          decode(rank.runtime, query, stored, s.num_tokens, s.num_heads, s.qk_head_dim);
+      values.query.insert(values.query.end(), part.begin(), part.end());
     }
     values.ranks.push_back(std::move(mine));
   });

@@ -9,8 +9,10 @@
 #include "core/scenario.hpp"
 #include "engine/batch_layout.hpp"
 #include "engine/capacity.hpp"
+#include "engine/metadata.hpp"
 #include "engine/step_inputs.hpp"
 #include "engine/step_plan.hpp"
+#include "engine/ubatches.hpp"
 
 namespace dcp {
 
@@ -19,12 +21,14 @@ class RankInputs {
   RankInputs(Runtime& runtime, const Scenario& scenario, const StepPlan& plan,
              const Capacity& capacity, int rank);
 
-  const StepInputs& view() const { return view_; }
-  const BufferSet& buffers() const { return buffers_; }
+  // What a ubatch reads whose first row is `first_row` of the step.
+  StepInputs view(int ubatch, std::int64_t first_row) const;
 
-  // Enqueues the copies of the batch's metadata, tails reset, from pinned staging of this class.
-  // Two stagings are used in turn: the one before the last must have been read.
-  void load_metadata(Stream stream, const BatchLayout& layout);
+  const BufferSet& buffers() const { return buffers_; }
+  const BufferSet& metadata(int ubatch) const { return metadata_.at(ubatch).buffers(); }
+
+  // Enqueues the copies of each ubatch's part of the batch's metadata.
+  void load_metadata(Stream stream, const BatchLayout& layout, const std::vector<Ubatch>& ubatches);
 
   // Writes the batch's data: the keys of earlier tokens into the cache as earlier steps would have,
   // this step's keys and queries into the inputs. Only while nothing is pending.
@@ -47,9 +51,8 @@ class RankInputs {
   Shard shard_;
   Capacity capacity_;
   BufferSet buffers_;
-  StepInputs view_{};
-  Buffer staging_[2];
-  int next_staging_ = 0;
+  StepInputs view_{};                     // without metadata, from row 0
+  std::vector<Metadata> metadata_;        // per ubatch
   std::vector<std::int32_t> used_pages_;  // by the batch that was loaded last
 };
 

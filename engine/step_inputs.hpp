@@ -11,14 +11,17 @@ namespace dcp {
 
 struct StepInputs {
   const std::byte* query;              // layer 0: [max_num_tokens, h or H, Dq]
-  const std::byte* new_kv;             // [layers, max_num_tokens, Dq]
-  std::byte* kv_cache;                 // [layers, num_blocks, block_size, Dq]
+  const std::byte* new_kv;             // [layers, max_num_tokens, kv_row_dim]
+  const std::byte* all_new_kv;         // the same from the step's first row, whatever the ubatch
+  std::byte* kv_cache;                 // [layers, num_blocks, block_size, kv_row_dim]
   const std::int32_t* block_table;     // [num_requests, block_table_stride]
   const std::int64_t* slot_mapping;    // [max_num_tokens]
   const std::int32_t* empty_row_mode;  // [1] an EmptyRowMode
   const std::byte* given_out;          // [max_num_tokens, padded H, D]; null unless given
   const std::byte* given_lse;          // [max_num_tokens, padded H]
-  BatchMetadata batch;
+  BatchMetadata batch;                 // of the keys that a rank attends to
+  BatchMetadata new_batch;             // of new tokens; only where they are attended to apart, as
+  const std::int32_t* new_first_rows;  // [num_requests] step's row of a request's first new token
   std::int64_t num_blocks;
   std::int32_t block_table_stride;
   std::int32_t block_size;

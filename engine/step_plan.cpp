@@ -6,6 +6,29 @@ namespace dcp {
 
 namespace {
 
+[[noreturn]] void refuse_kv_heads(const Scenario& scenario, const std::string& why) {
+  throw StepError("heads_not_divisible", std::to_string(scenario.model.num_kv_heads) +
+                                             " KV heads * " + std::to_string(scenario.world_size) +
+                                             " ranks / tensor_parallel_size " +
+                                             std::to_string(scenario.tensor_parallel_size) + why);
+}
+
+// Query head h of the group reads KV head h / (H / G), so G must be a whole number that divides H.
+void require_kv_heads(const Scenario& scenario) {
+  if (scenario.model.attention != Attention::kGqa) return;
+  const std::int64_t heads = std::int64_t{scenario.model.num_kv_heads} * scenario.world_size;
+  if (heads > scenario.tensor_parallel_size && heads % scenario.tensor_parallel_size != 0) {
+    refuse_kv_heads(scenario, " is not a whole number of KV heads of the group");
+  }
+  const int num_heads = scenario.group_num_heads();
+  const int num_kv_heads = scenario.group_num_kv_heads();
+  if (num_heads % num_kv_heads != 0) {
+    refuse_kv_heads(scenario, " is " + std::to_string(num_kv_heads) +
+                                  " KV heads of the group, which do not divide its " +
+                                  std::to_string(num_heads) + " query heads");
+  }
+}
+
 StepShape base_shape(const Scenario& scenario, std::int64_t max_num_tokens) {
   const int num_heads = scenario.group_num_heads();
   if (num_heads % scenario.world_size != 0) {
@@ -13,6 +36,7 @@ StepShape base_shape(const Scenario& scenario, std::int64_t max_num_tokens) {
                                                " query heads of the group are not divisible by " +
                                                std::to_string(scenario.world_size) + " ranks");
   }
+  require_kv_heads(scenario);
   const int padded = scenario.model.padded_num_heads.value_or(num_heads);
   if (padded < num_heads) {
     throw StepError("capacity", "padded_num_heads " + std::to_string(padded) +
@@ -34,20 +58,31 @@ StepShape base_shape(const Scenario& scenario, std::int64_t max_num_tokens) {
       .lse = scenario.lse,
       .reduce_dtype = scenario.reduce_dtype == ReduceDtype::kFp32 ? DType::kFp32 : scenario.dtype,
       .a2a_layout = scenario.a2a_layout,
-      .return_lse = scenario.return_lse};
+      .return_lse = scenario.return_lse,
+      .num_kv_heads = scenario.group_num_kv_heads(),
+      .kv_row_dim = scenario.kv_row_dim(),
+      .num_splits = scenario.split_kv.value_or(1)};
 }
 
 }  // namespace
 
 StepPlan::StepPlan(const Scenario& scenario, const Strategy& strategy, std::int64_t max_num_tokens)
     : shape_(base_shape(scenario, max_num_tokens)), strategy_(strategy) {
-  auto query = make_query_stage(scenario.query, strategy.keeps_all_heads());
+  const bool all_heads = strategy.keeps_all_heads();
+  auto query = make_query_stage(scenario.query, all_heads);
   query_ = query.get();
   stages_.push_back(make_kv_append_stage());
   stages_.push_back(std::move(query));
-  stages_.push_back(scenario.data.kind == DataKind::kGiven ? make_given_partials_stage()
-                                                           : make_mla_attention_stage(*query_));
-  stages_.push_back(make_combine_stage(strategy));
+  stages_.push_back(scenario.data.kind == DataKind::kGiven
+                        ? make_given_partials_stage()
+                        : make_attention_stage(scenario.model.attention, *query_));
+  if (scenario.attention_split == AttentionSplit::kContextThenNew) {
+    stages_.push_back(make_context_combine_stage(strategy));
+    stages_.push_back(make_new_attention_stage(*query_, all_heads));
+    stages_.push_back(make_merge_stage(all_heads));
+  } else {
+    stages_.push_back(make_combine_stage(strategy));
+  }
   stages_.push_back(make_out_proj_stage(strategy, *query_));
 }
 
@@ -64,9 +99,22 @@ BufferPlan StepPlan::buffers(const StepShape& shape) const {
   return plan;
 }
 
-void enqueue_decode_step(const StepPlan& plan, const StageContext& context) {
-  for (int layer = 0; layer < context.shape.layers; ++layer) {
-    for (const auto& stage : plan.stages()) stage->enqueue(context, layer);
+void enqueue_decode_step(const StepPlan& plan, const std::vector<StageContext>& ubatches) {
+  const Lane& first = ubatches.front().lane;
+  Runtime& runtime = first.rank.runtime;
+  if (ubatches.size() > 1) runtime.record(first.forked, first.compute);
+  for (std::size_t u = 1; u < ubatches.size(); ++u) {
+    runtime.wait(ubatches[u].lane.compute, first.forked);
+  }
+  for (int layer = 0; layer < ubatches.front().shape.layers; ++layer) {
+    for (const auto& stage : plan.stages()) {
+      for (const StageContext& ubatch : ubatches) stage->enqueue(ubatch, layer);
+    }
+  }
+  for (std::size_t u = 1; u < ubatches.size(); ++u) {
+    const Lane& lane = ubatches[u].lane;
+    runtime.record(lane.joined, lane.compute);
+    runtime.wait(first.compute, lane.joined);
   }
 }
 

@@ -6,14 +6,15 @@
 #include <vector>
 
 #include "core/scenario.hpp"
+#include "engine/attention_stages.hpp"
 #include "engine/layer_stages.hpp"
 
 namespace dcp {
 
 class StepPlan {
  public:
-  // StepError heads_not_divisible where H is not a multiple of N, capacity where padded_num_heads
-  // is below H.
+  // StepError heads_not_divisible where H is not a multiple of N or the group has no whole number
+  // of KV heads that divides H, capacity where padded_num_heads is below H.
   StepPlan(const Scenario& scenario, const Strategy& strategy, std::int64_t max_num_tokens);
 
   // Sizes of a step of `num_tokens` rows on `rank`.
@@ -34,6 +35,8 @@ class StepPlan {
 };
 
 // Enqueues the whole step, layer after layer, stage after stage: eagerly or into a capture.
-void enqueue_decode_step(const StepPlan& plan, const StageContext& context);
+// Ubatches run on their own lanes, forked off the first one's compute stream and joined to it at
+// the end.
+void enqueue_decode_step(const StepPlan& plan, const std::vector<StageContext>& ubatches);
 
 }  // namespace dcp

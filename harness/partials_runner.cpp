@@ -66,8 +66,12 @@ class RankStep {
   }
 
   void enqueue(Rank& rank) {
-    const Lane lane{
-        .rank = rank, .compute = compute_, .comm = comm_, .forked = forked_, .joined = joined_};
+    const Lane lane{.rank = rank,
+                    .collectives = *rank.communicators[0],
+                    .compute = compute_,
+                    .comm = comm_,
+                    .forked = forked_,
+                    .joined = joined_};
     strategy_.enqueue(lane, shape_, buffers_, partials_view(), combined_view());
   }
 

@@ -66,7 +66,8 @@ struct PartialsResult {
   std::vector<RankCombined> ranks;
 };
 
-// Throws Failure where the ranks do not get through.
+// Throws Failure where the ranks do not get through, ApiError where the strategy breaks a rule of
+// capture.
 PartialsResult run_partials(const Strategy& strategy, const PartialsCase& partials,
                             const PartialsOptions& options);
 

@@ -17,7 +17,7 @@ std::string_view name(Status status);
 
 // One level of the check against the reference, over all layers and ranks of a step.
 struct LevelReport {
-  std::string level;  // partial | combine | step
+  std::string level;  // partial | combine | step; with attention_split also new | merge
   Comparison comparison;
 };
 

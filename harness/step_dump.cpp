@@ -93,27 +93,50 @@ std::vector<std::byte> elements_of(std::span<const float> values, DType dtype) {
   return bytes;
 }
 
-// Adds k and v of one request and layer: an MLA key's first D elements are the value.
-void add_keys(const Scenario& scenario, const InputData& data, const BatchLayout& layout, int layer,
-              int request, std::vector<StoredTensor>& tensors) {
+struct KvPlace {
+  int layer;
+  int request;
+};
+
+// Adds k and v of one request and layer. An MLA token is one key whose first D elements are its
+// value; a GQA token is the keys of all KV heads, then their values.
+void add_keys(const Scenario& scenario, const InputData& data, const BatchLayout& layout,
+              const KvPlace& at, std::vector<StoredTensor>& tensors) {
   const Shard shard{0, scenario.world_size, scenario.interleave};
-  const auto key_dim = static_cast<std::size_t>(scenario.model.qk_head_dim());
-  const auto value_dim = static_cast<std::size_t>(scenario.model.v_head_dim());
-  const std::int64_t length = layout.seq_lens[static_cast<std::size_t>(request)];
-  std::vector<float> key(key_dim), keys, values;
+  const bool is_mla = scenario.model.attention == Attention::kMla;
+  const std::int64_t length = layout.seq_lens[static_cast<std::size_t>(at.request)];
+  const std::int64_t num_kv_heads = is_mla ? 1 : scenario.group_num_kv_heads();
+  const std::int64_t key_dim = scenario.model.qk_head_dim();
+  const std::int64_t value_dim = scenario.model.v_head_dim();
+  std::vector<float> row(static_cast<std::size_t>(scenario.kv_row_dim())), keys, values;
+  const auto first_value = row.begin() + (is_mla ? 0 : num_kv_heads * key_dim);
   for (std::int64_t token = 0; token < length; ++token) {
-    data.key(layer, request, token, owner_of_token(layout, shard, request, token), key);
-    keys.insert(keys.end(), key.begin(), key.end());
-    values.insert(values.end(), key.begin(), key.begin() + static_cast<std::ptrdiff_t>(value_dim));
+    data.kv_row(at.layer, at.request, token, owner_of_token(layout, shard, at.request, token), row);
+    keys.insert(keys.end(), row.begin(), row.begin() + num_kv_heads * key_dim);
+    values.insert(values.end(), first_value, first_value + num_kv_heads * value_dim);
   }
-  const std::string place = "." + std::to_string(layer) + "." + std::to_string(request);
-  const DType dtype = scenario.dtype;
-  tensors.push_back(
-      {"k" + place, stored_dtype(dtype), {length, std::ssize(key)}, elements_of(keys, dtype)});
-  tensors.push_back({"v" + place,
-                     stored_dtype(dtype),
-                     {length, static_cast<std::int64_t>(value_dim)},
-                     elements_of(values, dtype)});
+  const auto add = [&](const char* name, const std::vector<float>& elements, std::int64_t dim) {
+    std::vector<std::int64_t> shape = {length, dim};
+    if (!is_mla) shape.insert(shape.begin() + 1, num_kv_heads);
+    tensors.push_back({name + ("." + std::to_string(at.layer) + "." + std::to_string(at.request)),
+                       stored_dtype(scenario.dtype), std::move(shape),
+                       elements_of(elements, scenario.dtype)});
+  };
+  add("k", keys, key_dim);
+  add("v", values, value_dim);
+}
+
+void add_workspaces(const Engine& engine, const StepRun& run, int rank,
+                    std::vector<StoredTensor>& tensors) {
+  const auto num_ubatches = static_cast<int>(run.step->ubatches.size());
+  for (int ubatch = 0; ubatch < num_ubatches; ++ubatch) {
+    for (const char* name : {"send", "recv"}) {
+      auto bits = engine.read_workspace({.run = run, .rank = rank, .ubatch = ubatch, .name = name});
+      if (!bits) continue;
+      const std::string suffix = num_ubatches == 1 ? "" : "." + std::to_string(ubatch);
+      tensors.push_back(stored(name + suffix, std::move(*bits)));
+    }
+  }
 }
 
 }  // namespace
@@ -145,7 +168,7 @@ void StepDump::write(const Engine& engine, const StepRun& run, int index) {
     query.add(bits.query);
     for (std::size_t rank = 0; rank < ranks.size(); ++rank) ranks[rank].add(bits.ranks[rank]);
     for (int request = 0; request < layout.num_requests(); ++request) {
-      add_keys(scenario_, engine.data(), layout, layer, request, inputs);
+      add_keys(scenario_, engine.data(), layout, {layer, request}, inputs);
     }
   }
   inputs.push_back(query.take());
@@ -155,10 +178,7 @@ void StepDump::write(const Engine& engine, const StepRun& run, int index) {
 
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
     std::vector<StoredTensor> tensors = ranks[rank].take();
-    for (const char* name : {"send", "recv"}) {
-      auto bits = engine.read_workspace(run, static_cast<int>(rank), name);
-      if (bits) tensors.push_back(stored(name, std::move(*bits)));
-    }
+    add_workspaces(engine, run, static_cast<int>(rank), tensors);
     tensors.push_back(integers("seq_lens", layout.local_seq_lens[rank]));
     write_file(index, "rank-" + std::to_string(rank), std::move(tensors));
   }

@@ -1,10 +1,12 @@
 // Files with every tensor of a computing step, for tools that want to check or plot it:
 //   step-<i>.inputs.safetensors     q [layers, T, H, Dq] as each layer used it, unsharded;
-//                                   k.<layer>.<request> [L, Dq], v.<layer>.<request> [L, D] in
-//                                   global order; seq_lens [R] global, query_start_loc [R + 1]
+//                                   k.<layer>.<request> [L, Dq] or, for GQA, [L, G, Dq] and
+//                                   v.<layer>.<request> alike with D, in global order, G: KV heads
+//                                   of the group; seq_lens [R] global, query_start_loc [R + 1]
 //   step-<i>.rank-<r>.safetensors   partial_out [layers, T, H, D], partial_lse [layers, T, H],
 //                                   out [layers, T, h or H, D], lse [layers, T, h or H], seq_lens
-//                                   [R] local; send and recv of the last layer, where they exist
+//                                   [R] local; send and recv of the last layer, where they exist,
+//                                   named send.<ubatch> where the step has several
 //   step-<i>.reference.safetensors  float64 out [layers, T, H, D], lse [layers, T, H], unsharded
 // What the engine stored is there bit for bit, in its own dtype. T: rows that ran, padding
 // included.

@@ -70,7 +70,7 @@ StepRunner::StepRunner(const Scenario& scenario, const Strategy& strategy,
                        const RunOptions& options)
     : scenario_(scenario),
       strategy_(strategy),
-      world_(scenario.world_size, options.seed),
+      world_(scenario.world_size, options.seed, scenario.graph.ubatches),
       trace_(options.trace) {
   world_.observe(trace_);
   if (!options.dump_folder.empty()) dump_.emplace(scenario, strategy.name(), options);
@@ -183,7 +183,8 @@ void StepRunner::check_layers(const StepRun& run, const Batch& batch, StepReport
   const StepReference reference(scenario_, batch, run.step->rows, strategy_.name());
   const bool given = scenario_.data.kind == DataKind::kGiven;
   const CheckOptions options{.partial = !given, .partial_empty_rows = !stubbed_};
-  Comparison partial, combine, whole;
+  const bool splits = scenario_.attention_split == AttentionSplit::kContextThenNew;
+  Comparison partial, combine, new_tokens, merge, whole;
   for (int layer = 0; layer < scenario_.layers; ++layer) {
     const LayerValues values = engine_->read_layer(run, layer);
     LayerObservation observation{.layer = layer, .query = values.query, .ranks = {}};
@@ -193,17 +194,25 @@ void StepRunner::check_layers(const StepRun& run, const Batch& batch, StepReport
                                    .out = rank.out,
                                    .lse = rank.lse,
                                    .first_out_head = rank.first_out_head,
-                                   .num_out_heads = rank.num_out_heads});
+                                   .num_out_heads = rank.num_out_heads,
+                                   .context_out = rank.context_out,
+                                   .context_lse = rank.context_lse,
+                                   .new_out = rank.new_out,
+                                   .new_lse = rank.new_lse});
     }
     LayerCheck check = reference.check_layer(observation, options);
     partial.merge(check.partial);
     combine.merge(check.combine);
+    new_tokens.merge(check.new_tokens);
+    merge.merge(check.merge);
     whole.merge(check.step);
     if (dump_) dump_->add_reference(check.expected);
     last_layer = std::move(check.expected);
   }
   if (!given) report.checks.push_back({"partial", partial});
   report.checks.push_back({"combine", combine});
+  if (splits) report.checks.push_back({"new", new_tokens});
+  if (splits) report.checks.push_back({"merge", merge});
   report.checks.push_back({"step", whole});
 }
 
@@ -312,8 +321,7 @@ void StepRunner::describe_ranks(const StepRun& run, StepReport& report) const {
     RankReport mine{.seq_lens = layout.local_seq_lens[rank], .empty_rows = {}};
     for (std::int64_t r = 0; r < layout.num_requests(); ++r) {
       for (std::int64_t j = 0; j < layout.query_len(r); ++j) {
-        const auto bound = global_causal_bound(layout.seq_lens[r], layout.query_len(r), j);
-        if (local_bound(layout, shard, r, bound) == 0) {
+        if (local_bound(layout, shard, r, layout.sharded_bound(r, j)) == 0) {
           mine.empty_rows.push_back(layout.query_start_loc[r] + j);
         }
       }

@@ -1,8 +1,8 @@
 #include "harness/vector_check.hpp"
 
 #include <cstring>
+#include <stdexcept>
 
-#include "core/error.hpp"
 #include "reference/combine_check.hpp"
 
 namespace dcp {
@@ -126,8 +126,8 @@ VectorVerdict check_variant(const VectorCase& test, std::span<const CombinedRow>
     if (packs && !test.seed.send.empty()) {
       verdict.send = check_send(test.partials, result, test.seed.send);
     }
-  } catch (const Failure& failure) {
-    verdict.failure = failure.what();
+  } catch (const std::runtime_error& error) {  // Failure, StepError or ApiError
+    verdict.failure = error.what();
   }
   if (!variant.name.empty()) return verdict;
   if (strategy.name() == "a2a") {

@@ -21,8 +21,9 @@ DCP_HOST_DEVICE LseSum rank_factors(int world_size, const LseOf& lse_of, float* 
 }
 
 // out = sum of factors[r] * rows_of(r)[i] over ranks with a factor; 0 where no rank has one. A rank
-// without a factor is not read: its row may hold anything. Eight ranks at a time, then the eights:
-// in one chain of additions, 63 small terms beside a large one may all be rounded away.
+// without a factor is not read: its row may hold anything, of any dtype. Eight ranks at a time,
+// then the eights: in one chain of additions, 63 small terms beside a large one may all be rounded
+// away.
 template <class Team, class T, class RowsOf>
 DCP_HOST_DEVICE void sum_rank_rows(const float* factors, int world_size, int head_dim,
                                    const RowsOf& rows_of, StridedRow<T> out) {
@@ -37,7 +38,7 @@ DCP_HOST_DEVICE void sum_rank_rows(const float* factors, int world_size, int hea
     for (int rank = 0; rank < world_size; ++rank) {
       const float factor = factors[rank];
       if (factor == 0.0f) continue;
-      const T* row = rows_of(rank) + begin;
+      const auto* row = rows_of(rank) + begin;
       const bool starts_group = num_added % kGroup == 0;
       for (int i = 0; i < count; ++i) {
         const float term = factor * to_float(row[i * Team::size()]);

@@ -58,4 +58,13 @@ struct HeadRows {
   operator ConstHeadRows() const { return {data, strides, dtype}; }
 };
 
+// The view of heads first_head, first_head + 1, ... that belong to one rank; 0: the view itself.
+inline ConstHeadRows heads_from(const ConstHeadRows& rows, int first_head) {
+  const std::int64_t elements = rows.strides.offset(0, first_head);
+  return {.data = static_cast<const char*>(rows.data) +
+                  elements * static_cast<std::int64_t>(size_bytes(rows.dtype)),
+          .strides = rows.strides,
+          .dtype = rows.dtype};
+}
+
 }  // namespace dcp

@@ -4,7 +4,9 @@
 //   q.key_k)
 // over the row's visible local keys 0 .. visible_keys(row) - 1; local key k of a request is row
 // block_table[request][k / block_size] * block_size + k % block_size of the cache. Rows that see no
-// key are left as *empty_row_mode says.
+// key are left as *empty_row_mode says. Split s of S attends to the keys n*s/S .. n*(s+1)/S - 1 of
+// the row's n and leaves its own state, out 0 and lse -inf where it has none; split_combine makes
+// the partial of them.
 //
 // Reads per row its keys (Dq elements each) and H * Dq elements of query, writes H * (D + 1).
 // Probabilities and sums are fp32. Graph-safe: lengths, blocks and the mode are read on the device.
@@ -30,9 +32,9 @@ struct MlaAttention {
     const void* kv_cache;                // [num_blocks, block_size, Dq] of the query's dtype
     const std::int32_t* block_table;     // [R, block_table_stride]
     BatchMetadata batch;                 // with query_start_loc
-    HeadRows out;                        // [T, H, D]
-    HeadRows lse;                        // [T, H] fp32, fp16 or bf16; element stride unused
-    const std::int32_t* empty_row_mode;  // one EmptyRowMode
+    HeadRows out;                        // [S, T, H, D]; with splits fp32
+    HeadRows lse;                        // [S, T, H] fp32, fp16 or bf16; element stride unused
+    const std::int32_t* empty_row_mode;  // one EmptyRowMode; null: exact
     std::int64_t num_tokens;
     std::int64_t num_blocks;
     std::int32_t block_table_stride;
@@ -42,6 +44,7 @@ struct MlaAttention {
     std::int32_t v_head_dim;   // D <= Dq
     float softmax_scale;
     LseBase base;
+    std::int32_t num_splits = 1;  // S
   };
 
   static void accesses(const Params& params, std::vector<Access>& out);

@@ -1,5 +1,6 @@
 // The levels of the check that compute attention in float64: each rank's partial over its own keys,
-// and the whole step over all keys, unsharded.
+// the new tokens' state where they are attended to apart, and the whole step over all keys,
+// unsharded.
 #pragma once
 
 #include "core/data.hpp"
@@ -9,8 +10,8 @@
 
 namespace dcp {
 
-// Fills `check.partial`, `check.step` and `check.expected`. Requests are shared out to at most two
-// threads.
+// Fills `check.partial`, `check.new_tokens`, `check.step` and `check.expected`. Requests are shared
+// out to at most two threads.
 void check_attention(const StepGeometry& geometry, const InputData& data,
                      const LayerObservation& observation, const CheckOptions& options,
                      LayerCheck& check);

@@ -36,6 +36,10 @@ WantedRow wanted_row(const CombinedRow& combined, const CombineTolerance& tolera
 void check_combine(const StepGeometry& geometry, const LayerObservation& observation,
                    Comparison& combine) {
   const auto head_dim = static_cast<std::size_t>(geometry.v_head_dim());
+  const ObservedOutput combined_output{observation,
+                                       geometry.splits_attention() ? ObservedOutput::Which::kContext
+                                                                   : ObservedOutput::Which::kResult,
+                                       geometry.dtype()};
   Eigen::ArrayXd lse(geometry.world_size());
   Eigen::ArrayXXd outs(geometry.v_head_dim(), geometry.world_size());
   for (std::int64_t row = 0; row < geometry.num_rows(); ++row) {
@@ -50,8 +54,44 @@ void check_combine(const StepGeometry& geometry, const LayerObservation& observa
                              .cast<double>();
       }
       const CombinedRow combined = dcp::combine(lse, outs, geometry.lse().base);
-      compare_outputs(combine, {.layer = observation.layer, .row = row, .head = head}, observation,
-                      wanted_row(combined, geometry.tolerance()), geometry.dtype());
+      compare_outputs(combine, {.row = row, .head = head}, combined_output,
+                      wanted_row(combined, geometry.tolerance()));
+    }
+  }
+}
+
+namespace {
+
+// Compares one rank's merge of one row and head that it holds.
+void check_merged_row(const StepGeometry& geometry, const LayerObservation& observation,
+                      const ElementPlace& at, Comparison& merge) {
+  const RankObservation& observed = observation.ranks[static_cast<std::size_t>(at.rank)];
+  const auto index = observed.index(at.row, at.head);
+  if (!index) return;
+  const auto head_dim = static_cast<std::size_t>(geometry.v_head_dim());
+  const bool has_new_tokens = geometry.row(at.row).num_keys > 0;
+  const Eigen::Array2d lse(observed.context_lse[*index],
+                           has_new_tokens ? observed.new_lse[*index] : kEmpty);
+  Eigen::ArrayXXd outs(geometry.v_head_dim(), 2);
+  const auto column = [&](std::span<const float> out) {
+    return Eigen::Map<const Eigen::ArrayXf>(out.data() + *index * head_dim, outs.rows())
+        .cast<double>();
+  };
+  outs.col(0) = column(observed.context_out);
+  outs.col(1) = column(observed.new_out);
+  compare_output(merge, at, {observation, ObservedOutput::Which::kResult, geometry.dtype()},
+                 wanted_row(combine(lse, outs, geometry.lse().base), geometry.merge_tolerance()));
+}
+
+}  // namespace
+
+void check_merge(const StepGeometry& geometry, const LayerObservation& observation,
+                 Comparison& merge) {
+  for (int rank = 0; rank < geometry.world_size(); ++rank) {
+    for (std::int64_t row = 0; row < geometry.num_rows(); ++row) {
+      for (int head = 0; head < geometry.num_heads(); ++head) {
+        check_merged_row(geometry, observation, {.rank = rank, .row = row, .head = head}, merge);
+      }
     }
   }
 }
@@ -81,8 +121,8 @@ void check_given_step(const StepGeometry& geometry, const DataSpec& given,
     for (int head = 0; head < geometry.num_heads(); ++head) {
       const WantedRow want =
           wanted_row(combine_given(geometry, given, row, head), geometry.tolerance());
-      compare_outputs(check.step, {.layer = observation.layer, .row = row, .head = head},
-                      observation, want, geometry.dtype());
+      compare_outputs(check.step, {.row = row, .head = head},
+                      {observation, ObservedOutput::Which::kResult, geometry.dtype()}, want);
       check.expected.lse.push_back(want.lse);
       check.expected.lse_tolerance.push_back(want.lse_tolerance);
       check.expected.out_tolerance.insert(check.expected.out_tolerance.end(),

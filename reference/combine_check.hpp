@@ -13,9 +13,14 @@ namespace dcp {
 // strategy's tolerance, and exact where all of them are empty.
 WantedRow wanted_row(const CombinedRow& combined, const CombineTolerance& tolerance);
 
-// Outputs against the float64 combine of the partials that the ranks produced.
+// Outputs against the float64 combine of the partials that the ranks produced; where new tokens are
+// attended to apart, that is the context's state.
 void check_combine(const StepGeometry& geometry, const LayerObservation& observation,
                    Comparison& combine);
+
+// Outputs against the float64 merge of the two states that each rank produced.
+void check_merge(const StepGeometry& geometry, const LayerObservation& observation,
+                 Comparison& merge);
 
 // Float64 combine of a row of `data: given`, rounded to the dtypes of partials as an engine would
 // hold them.

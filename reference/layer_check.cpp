@@ -27,6 +27,12 @@ void require_sizes(const StepGeometry& geometry, const LayerObservation& observa
     require_size("partial_lse", rank.partial_lse.size(), heads);
     require_size("out", rank.out.size(), rows * rank.num_out_heads * geometry.v_head_dim());
     if (!rank.lse.empty()) require_size("lse", rank.lse.size(), rows * rank.num_out_heads);
+    if (!geometry.splits_attention()) continue;
+    require_size("context_out", rank.context_out.size(),
+                 rows * rank.num_out_heads * geometry.v_head_dim());
+    require_size("context_lse", rank.context_lse.size(), rows * rank.num_out_heads);
+    require_size("new_out", rank.new_out.size(), rows * rank.num_out_heads * geometry.v_head_dim());
+    require_size("new_lse", rank.new_lse.size(), rows * rank.num_out_heads);
   }
 }
 
@@ -41,6 +47,7 @@ LayerCheck StepReference::check_layer(const LayerObservation& observation,
   require_sizes(geometry_, observation);
   LayerCheck check;
   check_combine(geometry_, observation, check.combine);
+  if (geometry_.splits_attention()) check_merge(geometry_, observation, check.merge);
   if (given_.kind == DataKind::kGiven) {
     if (options.step) check_given_step(geometry_, given_, observation, check);
   } else if (options.partial || options.step) {

@@ -1,6 +1,7 @@
-// The three-level check of one layer of one step: partial, combine, whole step. The first level
+// The check of one layer of one step, level by level: partial, combine, whole step. The first level
 // that fails names what broke: the attention, the combine, or, where both are right, the keys that
-// the ranks attend to.
+// the ranks attend to. Where new tokens are attended to apart, partial and combine are those of the
+// context, and two levels come between combine and step: the new tokens' state, and the merge.
 #pragma once
 
 #include <cstdint>
@@ -34,14 +35,19 @@ struct LayerResult {
 struct LayerCheck {
   Comparison partial;
   Comparison combine;
+  Comparison new_tokens;  // these two: only where new tokens are attended to apart
+  Comparison merge;
   Comparison step;
   LayerResult expected;  // empty where neither partial nor step is checked
 
-  bool passed() const { return partial.passed() && combine.passed() && step.passed(); }
+  bool passed() const {
+    return partial.passed() && combine.passed() && new_tokens.passed() && merge.passed() &&
+           step.passed();
+  }
 };
 
 // The reference of one computing step, for any of its layers, in any order and from several
-// threads. `scenario` must outlive it; the batch must be legal. MLA only.
+// threads. `scenario` must outlive it; the batch must be legal.
 class StepReference {
  public:
   // `num_rows`: rows of the graph, padding included. `strategy`: the one that runs this step.

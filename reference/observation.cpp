@@ -18,20 +18,48 @@ void compare_elements(Comparison& comparison, ElementPlace at, std::span<const f
   }
 }
 
-void compare_outputs(Comparison& comparison, ElementPlace at, const LayerObservation& observation,
-                     const WantedRow& want, DType dtype) {
+namespace {
+
+struct RankOutput {
+  std::span<const float> out;
+  std::span<const float> lse;
+};
+
+RankOutput output_of(const RankObservation& rank, ObservedOutput::Which which) {
+  switch (which) {
+    case ObservedOutput::Which::kContext:
+      return {rank.context_out, rank.context_lse};
+    case ObservedOutput::Which::kNewTokens:
+      return {rank.new_out, rank.new_lse};
+    case ObservedOutput::Which::kResult:
+      break;
+  }
+  return {rank.out, rank.lse};
+}
+
+}  // namespace
+
+void compare_output(Comparison& comparison, ElementPlace at, const ObservedOutput& observed,
+                    const WantedRow& want) {
+  const RankObservation& rank = observed.layer.ranks[static_cast<std::size_t>(at.rank)];
+  const auto index = rank.index(at.row, at.head);
+  if (!index) return;
+  const RankOutput output = output_of(rank, observed.which);
+  at.layer = observed.layer.layer;
+  at.element = -1;
+  if (!output.lse.empty()) {
+    comparison.add(at, output.lse[*index], want.lse, want.lse_tolerance);
+  }
   const auto head_dim = static_cast<std::size_t>(want.out.size());
-  for (std::size_t rank = 0; rank < observation.ranks.size(); ++rank) {
-    const RankObservation& observed = observation.ranks[rank];
-    const int local_head = at.head - observed.first_out_head;
-    if (local_head < 0 || local_head >= observed.num_out_heads) continue;
+  compare_elements(comparison, at, output.out.subspan(*index * head_dim, head_dim), want,
+                   observed.dtype);
+}
+
+void compare_outputs(Comparison& comparison, ElementPlace at, const ObservedOutput& observed,
+                     const WantedRow& want) {
+  for (std::size_t rank = 0; rank < observed.layer.ranks.size(); ++rank) {
     at.rank = static_cast<int>(rank);
-    at.element = -1;
-    const auto index = static_cast<std::size_t>(at.row * observed.num_out_heads + local_head);
-    if (!observed.lse.empty()) {
-      comparison.add(at, observed.lse[index], want.lse, want.lse_tolerance);
-    }
-    compare_elements(comparison, at, observed.out.subspan(index * head_dim, head_dim), want, dtype);
+    compare_output(comparison, at, observed, want);
   }
 }
 

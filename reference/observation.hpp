@@ -3,6 +3,7 @@
 
 #include <Eigen/Core>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,12 +20,33 @@ struct RankObservation {
   std::span<const float> lse;          // [T, num_out_heads], or empty where it is not returned
   int first_out_head = 0;
   int num_out_heads = 0;
+
+  // Where new tokens are attended to apart: the combined state of the context and the state of the
+  // new tokens, which out and lse are merged of. [T, num_out_heads, (D)]
+  std::span<const float> context_out = {};
+  std::span<const float> context_lse = {};
+  std::span<const float> new_out = {};
+  std::span<const float> new_lse = {};
+
+  // Where a row and head of the group stand in the tensors of num_out_heads heads, if they do.
+  std::optional<std::size_t> index(std::int64_t row, int head) const {
+    const int local_head = head - first_out_head;
+    if (local_head < 0 || local_head >= num_out_heads) return std::nullopt;
+    return static_cast<std::size_t>(row * num_out_heads + local_head);
+  }
 };
 
 struct LayerObservation {
   int layer = 0;
   std::span<const float> query;        // [T, H, Dq] as the engine used it in this layer, unsharded
   std::vector<RankObservation> ranks;  // [N]
+};
+
+// One of the outputs that ranks leave, in `dtype`.
+struct ObservedOutput {
+  const LayerObservation& layer;
+  enum class Which : std::uint8_t { kResult, kContext, kNewTokens } which;
+  DType dtype;
 };
 
 // The right values of one row and head, and how far a result may be off.
@@ -40,9 +62,13 @@ struct WantedRow {
 void compare_elements(Comparison& comparison, ElementPlace at, std::span<const float> got,
                       const WantedRow& want, DType dtype);
 
-// Compares out and, where it is returned, lse of a row on every rank that holds the head. `at`
-// names layer, row and head (of the group).
-void compare_outputs(Comparison& comparison, ElementPlace at, const LayerObservation& observation,
-                     const WantedRow& want, DType dtype);
+// Compares an output of a row, and its lse where it has one, on the rank that `at` names, or does
+// nothing where that rank does not hold the head. `at.head` is a head of the group.
+void compare_output(Comparison& comparison, ElementPlace at, const ObservedOutput& observed,
+                    const WantedRow& want);
+
+// The same on every rank.
+void compare_outputs(Comparison& comparison, ElementPlace at, const ObservedOutput& observed,
+                     const WantedRow& want);
 
 }  // namespace dcp

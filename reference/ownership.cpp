@@ -24,9 +24,10 @@ std::vector<RowKeys> list_row_keys(const Batch& batch, std::int64_t num_rows) {
     }
     const std::int64_t query_len = boundaries[request + 1] - boundaries[request];
     const std::int64_t j = row - boundaries[request];
-    rows.push_back(
-        {.request = static_cast<int>(request),
-         .num_keys = std::max<std::int64_t>(0, batch.seq_lens[request] - query_len + j + 1)});
+    const std::int64_t context = batch.seq_lens[request] - query_len;
+    rows.push_back({.request = static_cast<int>(request),
+                    .num_keys = std::max<std::int64_t>(0, context + j + 1),
+                    .num_context = std::max<std::int64_t>(0, context)});
   }
   return rows;
 }

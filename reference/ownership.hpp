@@ -14,13 +14,15 @@ namespace dcp {
 struct RowKeys {
   int request = -1;  // -1: a padding row
   std::int64_t num_keys = 0;
+  std::int64_t num_context = 0;  // those of them that stand before the step's new tokens
 };
 
 // The batch's boundaries; one row per request where it gives none. [R+1]
 std::vector<std::int64_t> row_boundaries(const Batch& batch);
 
 // For each of `num_rows` rows: its request is the number of boundaries query_start_loc[1..R] that
-// are <= row, and query j of q of a request of length L sees max(0, L - q + j + 1) keys.
+// are <= row, and query j of q of a request of length L sees max(0, L - q + j + 1) keys, of which
+// max(0, L - q) are its context.
 std::vector<RowKeys> list_row_keys(const Batch& batch, std::int64_t num_rows);
 
 // Rank of each token of a request: token t lives on rank (t / I) mod N, or, where the batch gives

@@ -19,6 +19,9 @@ StepGeometry::StepGeometry(const Scenario& scenario, const Batch& batch, std::in
     : num_heads_(scenario.group_num_heads()),
       qk_head_dim_(scenario.model.qk_head_dim()),
       v_head_dim_(scenario.model.v_head_dim()),
+      num_kv_heads_(scenario.group_num_kv_heads()),
+      value_is_in_key_(scenario.model.attention == Attention::kMla),
+      splits_attention_(scenario.attention_split == AttentionSplit::kContextThenNew),
       lse_(scenario.lse),
       softmax_scale_(scenario.model.softmax_scale),
       tolerance_{.rounding = rounding_of(scenario, strategy),
@@ -36,7 +39,8 @@ std::span<const Eigen::Index> StepGeometry::visible_tokens(std::int64_t row, int
   if (keys.request < 0) return {};
   const auto& owned =
       tokens_[static_cast<std::size_t>(keys.request)][static_cast<std::size_t>(rank)];
-  const auto end = std::lower_bound(owned.begin(), owned.end(), keys.num_keys);
+  const auto end = std::lower_bound(owned.begin(), owned.end(),
+                                    splits_attention_ ? keys.num_context : keys.num_keys);
   return {owned.begin(), end};
 }
 

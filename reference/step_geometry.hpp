@@ -25,19 +25,26 @@ class StepGeometry {
   int num_heads() const { return num_heads_; }      // H
   int qk_head_dim() const { return qk_head_dim_; }  // Dq
   int v_head_dim() const { return v_head_dim_; }    // D
+  int num_kv_heads() const { return num_kv_heads_; }
+  bool value_is_in_key() const { return value_is_in_key_; }    // MLA: the key's first D elements
+  bool splits_attention() const { return splits_attention_; }  // context, then new tokens
   int world_size() const { return tolerance_.world_size; }
   DType dtype() const { return tolerance_.dtype; }
   LseTag lse() const { return lse_; }
   double softmax_scale() const { return softmax_scale_; }
-  const CombineTolerance& tolerance() const { return tolerance_; }
+  const CombineTolerance& tolerance() const { return tolerance_; }  // of the strategy
+  CombineTolerance merge_tolerance() const {  // of the merge with new tokens, on one rank
+    return {.rounding = OutputRounding::kOnce, .world_size = 1, .dtype = tolerance_.dtype};
+  }
 
   const RowKeys& row(std::int64_t row) const { return rows_[static_cast<std::size_t>(row)]; }
 
   // Rank of each token of a request. [L]
   const std::vector<int>& owners(std::size_t request) const { return owners_[request]; }
 
-  // Global tokens that a row attends to on a rank, ascending; empty for a padding row. The row is
-  // empty on that rank where this is.
+  // Global tokens that a row attends to on a rank, ascending: those of its context only where new
+  // tokens are attended to apart; none for a padding row. The row is empty on that rank where this
+  // is.
   std::span<const Eigen::Index> visible_tokens(std::int64_t row, int rank) const;
 
   // Index of a row and head in a [T, H] tensor.
@@ -49,6 +56,9 @@ class StepGeometry {
   int num_heads_;
   int qk_head_dim_;
   int v_head_dim_;
+  int num_kv_heads_;
+  bool value_is_in_key_;
+  bool splits_attention_;
   LseTag lse_;
   double softmax_scale_;
   CombineTolerance tolerance_;

@@ -1,6 +1,6 @@
-// Where one rank's step is enqueued: its compute stream, and the stream that its collectives run
-// on. A collective is forked off the compute stream by an event and joined back by another, as an
-// asynchronous collective call of a serving engine is.
+// Where one ubatch of a rank's step is enqueued: its compute stream, and the stream and
+// communicator of its collectives. A collective is forked off the compute stream by an event and
+// joined back by another, as an asynchronous collective call of a serving engine is.
 #pragma once
 
 #include "comm/world.hpp"
@@ -9,10 +9,13 @@ namespace dcp {
 
 struct Lane {
   Rank& rank;
+  Collectives& collectives;
   Stream compute;
   Stream comm;  // equal to `compute`: collectives run in line
   Event forked;
   Event joined;
+  Event appended{};                // after this ubatch's kv_append of a layer
+  const Lane* previous = nullptr;  // lane of the ubatch before; null for the first
 
   template <Op O>
   void enqueue(const typename O::Params& params) const {
@@ -21,12 +24,12 @@ struct Lane {
 
   void collective(CollectiveKind kind, const Message& message) const {
     if (comm == compute) {
-      rank.collectives.enqueue(compute, kind, message);
+      collectives.enqueue(compute, kind, message);
       return;
     }
     rank.runtime.record(forked, compute);
     rank.runtime.wait(comm, forked);
-    rank.collectives.enqueue(comm, kind, message);
+    collectives.enqueue(comm, kind, message);
     rank.runtime.record(joined, comm);
     rank.runtime.wait(compute, joined);
   }

@@ -22,10 +22,21 @@ void SimulatedCollectives::enqueue(Stream stream, CollectiveKind kind, const Mes
                               .dtype = message.dtype});
 }
 
-HostWorld::HostWorld(int world_size, std::uint64_t seed)
-    : scheduler_(seed), communicator_(std::make_unique<Communicator>(world_size)) {
+HostWorld::RankState::RankState(HostWorld& world, int rank, int world_size)
+    : runtime(world.scheduler_, rank) {
+  for (const auto& communicator : world.communicators_) {
+    collectives.push_back(
+        std::make_unique<SimulatedCollectives>(runtime, communicator, rank, world_size));
+    communicators.push_back(collectives.back().get());
+  }
+}
+
+HostWorld::HostWorld(int world_size, std::uint64_t seed, int num_communicators) : scheduler_(seed) {
+  for (int i = 0; i < num_communicators; ++i) {
+    communicators_.push_back(std::make_unique<Communicator>(world_size));
+  }
   for (int rank = 0; rank < world_size; ++rank) {
-    ranks_.push_back(std::make_unique<RankState>(scheduler_, communicator_, rank, world_size));
+    ranks_.push_back(std::make_unique<RankState>(*this, rank, world_size));
   }
 }
 
@@ -33,7 +44,7 @@ void HostWorld::each_rank(const std::function<void(Rank&)>& program) {
   for (std::size_t index = 0; index < ranks_.size(); ++index) {
     Rank rank{.index = static_cast<int>(index),
               .runtime = ranks_[index]->runtime,
-              .collectives = ranks_[index]->collectives};
+              .communicators = ranks_[index]->communicators};
     try {
       program(rank);
     } catch (...) {  // a refused step launches nothing: also not on the ranks before this one
@@ -55,11 +66,12 @@ void HostWorld::drain() {
 void HostWorld::forget_pending_work() {
   scheduler_.abandon();
   for (const auto& rank : ranks_) rank->runtime.forget_pending_work();
-  if (communicator_ != nullptr) communicator_->reset();
+  for (const auto& communicator : communicators_) {
+    if (communicator != nullptr) communicator->reset();
+  }
 }
 
 void HostWorld::destroy_communicators() {
-  if (communicator_ == nullptr) return;
   std::ptrdiff_t num_live = 0;
   const auto is_collective = [](const GraphNode& node) {
     return node.op == &kOpInfo<CollectiveOp>;
@@ -75,7 +87,7 @@ void HostWorld::destroy_communicators() {
                     std::to_string(num_live) +
                         " captured graphs still hold the communicators: destroy them first");
   }
-  communicator_.reset();
+  for (auto& communicator : communicators_) communicator.reset();
 }
 
 }  // namespace dcp

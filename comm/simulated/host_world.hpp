@@ -31,7 +31,7 @@ class SimulatedCollectives final : public Collectives {
 
 class HostWorld final : public World {
  public:
-  HostWorld(int world_size, std::uint64_t seed);
+  HostWorld(int world_size, std::uint64_t seed, int num_communicators = 1);
 
   int world_size() const override { return static_cast<int>(ranks_.size()); }
   void each_rank(const std::function<void(Rank&)>& program) override;
@@ -45,17 +45,16 @@ class HostWorld final : public World {
 
  private:
   struct RankState {
-    RankState(Scheduler& scheduler, const std::unique_ptr<Communicator>& communicator, int rank,
-              int world_size)
-        : runtime(scheduler, rank), collectives(runtime, communicator, rank, world_size) {}
+    RankState(HostWorld& world, int rank, int world_size);
     HostRuntime runtime;
-    SimulatedCollectives collectives;
+    std::vector<std::unique_ptr<SimulatedCollectives>> collectives;
+    std::vector<Collectives*> communicators;  // the same, as a rank's program sees them
   };
 
   void forget_pending_work();
 
   Scheduler scheduler_;
-  std::unique_ptr<Communicator> communicator_;
+  std::vector<std::unique_ptr<Communicator>> communicators_;  // null once destroyed
   std::vector<std::unique_ptr<RankState>> ranks_;
 };
 

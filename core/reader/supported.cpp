@@ -14,10 +14,6 @@ struct Setting {
 };
 
 constexpr Setting kSettings[] = {
-    {"model.attention",
-     [](const Scenario& s) -> std::string {
-       return s.model.attention == Attention::kGqa ? "gqa" : "";
-     }},
     {"strategy",
      [](const Scenario& s) -> std::string {
        return std::count(s.strategies.begin(), s.strategies.end(), "direct") > 0 ? "direct" : "";
@@ -28,11 +24,9 @@ constexpr Setting kSettings[] = {
      }},
     {"attention_split",
      [](const Scenario& s) -> std::string {
-       return s.attention_split == AttentionSplit::kContextThenNew ? "context_then_new" : "";
-     }},
-    {"split_kv",
-     [](const Scenario& s) {
-       return s.split_kv.value_or(1) == 1 ? "" : std::to_string(*s.split_kv);
+       if (s.attention_split == AttentionSplit::kNone) return "";
+       if (s.model.attention == Attention::kMla) return "context_then_new with attention: mla";
+       return s.data.kind == DataKind::kGiven ? "context_then_new with data: given" : "";
      }},
     {"kv.dtype",
      [](const Scenario& s) -> std::string {
@@ -40,10 +34,6 @@ constexpr Setting kSettings[] = {
      }},
     {"kv_gather",
      [](const Scenario& s) -> std::string { return s.kv_gather ? "{tokens, dim, dtype}" : ""; }},
-    {"graph.ubatches",
-     [](const Scenario& s) {
-       return s.graph.ubatches == 1 ? "" : std::to_string(s.graph.ubatches);
-     }},
     {"graph.pool",
      [](const Scenario& s) -> std::string {
        return s.graph.pool == GraphPool::kShared ? "shared" : "";
@@ -135,10 +125,6 @@ void require_supported(const Scenario& scenario) {
     if (value.empty()) continue;
     const std::string key(setting.key);
     refuse(place_of(scenario, key), key + ": " + value);
-  }
-  for (const Batch& batch : scenario.batches) {
-    if (!batch.ubatch_starts) continue;
-    refuse(place_of(scenario, "batches." + batch.name + ".ubatch_starts"), "ubatch_starts");
   }
   for (std::size_t i = 0; i < scenario.steps.size(); ++i) require_supported_step(scenario, i);
 }

@@ -20,7 +20,7 @@ InputData make_data(DataKind kind, DType dtype = DType::kFp32, std::uint64_t see
 std::vector<float> key(const InputData& data, int layer, int request, std::int64_t token,
                        std::size_t size = 24, int owner = 0) {
   std::vector<float> out(size);
-  data.key(layer, request, token, owner, out);
+  data.kv_row(layer, request, token, owner, out);
   return out;
 }
 
@@ -139,6 +139,51 @@ TEST(RandomData, IsTheFp32ValueRoundedToTheDtype) {
   }
 }
 
+InputData make_gqa_data(DataKind kind, DType dtype = DType::kFp32, int tensor_parallel_size = 2) {
+  Scenario scenario;
+  scenario.world_size = 2;
+  scenario.tensor_parallel_size = tensor_parallel_size;
+  scenario.model.attention = Attention::kGqa;
+  scenario.model.num_kv_heads = 4;
+  scenario.model.head_dim = 24;
+  scenario.data.kind = kind;
+  scenario.dtype = dtype;
+  return InputData(scenario);
+}
+
+// [2, KV heads, head_dim] at the same place as an MLA key: the first key is that key.
+TEST(RandomData, AGqaRowHoldsAKeyAndAValueOfEachKvHead) {
+  const std::vector<float> row = key(make_gqa_data(DataKind::kRandom), 1, 2, 3, 8 * 24);
+  std::set<std::vector<float>> vectors;
+  for (std::size_t i = 0; i < 8; ++i) {
+    vectors.emplace(row.begin() + static_cast<std::ptrdiff_t>(i * 24),
+                    row.begin() + static_cast<std::ptrdiff_t>(i * 24 + 24));
+  }
+  EXPECT_EQ(vectors.size(), 8u);
+  EXPECT_EQ(std::vector<float>(row.begin(), row.begin() + 24),
+            key(make_data(DataKind::kRandom), 1, 2, 3));
+  EXPECT_EQ(key(make_gqa_data(DataKind::kRandom), 1, 2, 3, 8 * 24, 5), row);
+}
+
+TEST(RandomData, AGqaRowHoldsTheKvHeadsOfTheGroup) {
+  const std::vector<float> four = key(make_gqa_data(DataKind::kRandom), 0, 0, 7, 8 * 24);
+  const std::vector<float> two =
+      key(make_gqa_data(DataKind::kRandom, DType::kFp32, 4), 0, 0, 7, 4 * 24);
+  for (std::size_t i = 0; i < 2 * 24; ++i) {
+    EXPECT_EQ(two[i], four[i]) << "key " << i;
+    EXPECT_EQ(two[2 * 24 + i], four[4 * 24 + i]) << "value " << i;
+  }
+}
+
+TEST(RandomData, AGqaRowIsRoundedToTheDtype) {
+  const std::vector<float> exact = key(make_gqa_data(DataKind::kRandom), 0, 1, 2, 8 * 24);
+  const std::vector<float> rounded =
+      key(make_gqa_data(DataKind::kRandom, DType::kBf16), 0, 1, 2, 8 * 24);
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    EXPECT_EQ(rounded[i], round_to(DType::kBf16, exact[i]));
+  }
+}
+
 TEST(MeanData, KeysAreTheOwnersNumberPlusOneAndQueriesZero) {
   for (const DataKind kind : {DataKind::kMean, DataKind::kGiven}) {
     const InputData data = make_data(kind, DType::kBf16);
@@ -147,6 +192,7 @@ TEST(MeanData, KeysAreTheOwnersNumberPlusOneAndQueriesZero) {
       EXPECT_EQ(key(data, 1, 2, 3, 24, owner), want);
     }
     EXPECT_EQ(query(data, 1, 2, 3), std::vector<float>(24, 0.0f));
+    EXPECT_EQ(key(make_gqa_data(kind), 1, 2, 3, 8 * 24, 1), std::vector<float>(8 * 24, 2.0f));
   }
 }
 

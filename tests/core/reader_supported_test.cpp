@@ -26,7 +26,7 @@ std::string error(const std::string& place, const std::string& what) {
 TEST(RequireSupported, AcceptsWhatTheEngineHas) {
   EXPECT_EQ(unsupported(with_keys("")), "");
   EXPECT_EQ(unsupported(with_keys(
-                "strategy: [ag_rs, ag_ar, a2a]\nquery: replicate\nsplit_kv: 1\n"
+                "strategy: [ag_rs, ag_ar, a2a]\nquery: replicate\nsplit_kv: 3\n"
                 "workspace: fixed\ngraph: {capture_sizes: vllm, capture_mode: global}\n")),
             "");
   EXPECT_EQ(unsupported(
@@ -37,17 +37,19 @@ TEST(RequireSupported, AcceptsWhatTheEngineHas) {
                            "             by_strategy: {ag_ar: {eager_rows: 1}}}\n"
                            "  - destroy: {comm: all}\n")),
             "");
+  EXPECT_EQ(unsupported("world_size: 2\nmodel: llama-70b\nattention_split: context_then_new\n"
+                        "split_kv: auto\nbatches: {b: {seq_lens: [5]}}"),
+            "");
 }
 
 TEST(RequireSupported, NamesEachSettingAtItsPlace) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"strategy: [a2a, direct]", "3:11|strategy: direct"},
       {"query: direct", "3:8|query: direct"},
-      {"attention_split: context_then_new", "3:18|attention_split: context_then_new"},
-      {"split_kv: 2", "3:11|split_kv: 2"},
+      {"attention_split: context_then_new",
+       "3:18|attention_split: context_then_new with attention: mla"},
       {"kv: {dtype: fp8_e4m3}", "3:13|kv.dtype: fp8_e4m3"},
       {"kv_gather: {tokens: 4, dim: 16}", "3:12|kv_gather: {tokens, dim, dtype}"},
-      {"graph: {ubatches: 2}", "3:19|graph.ubatches: 2"},
       {"graph: {pool: shared}", "3:15|graph.pool: shared"},
       {"workspace: growable", "3:12|workspace.policy: growable"},
       {"workspace: {need: {2: 10}}", "3:19|workspace.need: {rows: bytes}"},
@@ -57,16 +59,15 @@ TEST(RequireSupported, NamesEachSettingAtItsPlace) {
     EXPECT_EQ(unsupported(with_keys(line + "\n")),
               error(expected.substr(0, bar), expected.substr(bar + 1)));
   }
-  EXPECT_EQ(unsupported("world_size: 2\nmodel: llama-70b\nbatches: {b: {seq_lens: [5]}}"),
-            error("2:8", "model.attention: gqa"));
-  EXPECT_EQ(
-      unsupported("world_size: 2\nmodel: tiny\nbatches: {b: {seq_lens: [5], ubatch_starts: [0]}}"),
-      error("3:45", "ubatch_starts"));
+  EXPECT_EQ(unsupported("world_size: 2\nmodel: llama-70b\nattention_split: context_then_new\n"
+                        "data: {kind: given, lse: [0, 0], out: [1, 2]}\n"
+                        "batches: {b: {seq_lens: [5]}}"),
+            error("3:18", "attention_split: context_then_new with data: given"));
 }
 
 TEST(RequireSupported, PlacesOverridesOnTheCommandLine) {
-  EXPECT_EQ(unsupported(with_keys(""), {{"graph.ubatches", "3"}}),
-            "--set graph.ubatches=3: error: 'graph.ubatches: 3' is not supported yet");
+  EXPECT_EQ(unsupported(with_keys(""), {{"graph.pool", "shared"}}),
+            "--set graph.pool=shared: error: 'graph.pool: shared' is not supported yet");
 }
 
 TEST(RequireSupported, NamesEachVerbAtItsStep) {

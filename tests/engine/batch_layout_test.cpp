@@ -169,5 +169,28 @@ TEST(RankBatch, CausalBoundsCountOwnTokensBeforeTheRow) {
   }
 }
 
+// Where new tokens are attended to apart, ranks see the context alone, and new tokens see each
+// other.
+TEST(RankBatch, BoundsOfASplitAttentionLeaveOutThisStepsTokens) {
+  Scenario scenario = scenario_of(2);
+  scenario.attention_split = AttentionSplit::kContextThenNew;
+  Batch batch = batch_of({9, 0, 2, 6}, {{0, 3, 5, 7, 8}});
+  batch.rows = 10;
+  const BatchLayout layout = make_batch_layout(scenario, batch);
+  const RankBatch even = make_rank_batch(layout, {0, 2, 1}, 4, 64);
+  const RankBatch odd = make_rank_batch(layout, {1, 2, 1}, 4, 64);
+  using Int32s = std::vector<std::int32_t>;
+  EXPECT_EQ(even.causal_bounds, (Int32s{3, 3, 3, 0, 0, 0, 0, 3, 0, 0}));
+  EXPECT_EQ(odd.causal_bounds, (Int32s{3, 3, 3, 0, 0, 0, 0, 2, 0, 0}));
+  EXPECT_EQ(even.new_seq_lens, (Int32s{3, 0, 2, 1}));
+  EXPECT_EQ(even.new_bounds, (Int32s{1, 2, 3, 0, 0, 1, 2, 1, 0, 0}));
+  EXPECT_EQ(odd.new_bounds, even.new_bounds);
+  EXPECT_EQ(even.new_first_rows, (Int32s{0, 3, 5, 7}));
+  scenario.attention_split = AttentionSplit::kNone;
+  const RankBatch whole = make_rank_batch(make_batch_layout(scenario, batch), {0, 2, 1}, 4, 64);
+  EXPECT_EQ(whole.causal_bounds, (Int32s{4, 4, 5, 0, 0, 1, 1, 3, 0, 0}));
+  EXPECT_EQ(even.slot_mapping, whole.slot_mapping) << "new tokens are stored all the same";
+}
+
 }  // namespace
 }  // namespace dcp

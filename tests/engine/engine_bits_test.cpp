@@ -33,8 +33,13 @@ class EngineBits : public testing::Test {
   }
 
   void overwrite(int rank, const std::string& buffer, std::size_t offset, std::uint16_t bits) {
-    const Buffer* found = run_.step->ranks[static_cast<std::size_t>(rank)].buffers.find(buffer);
+    const Buffer* found =
+        run_.step->ranks[static_cast<std::size_t>(rank)].ubatches[0].buffers.find(buffer);
     world_.runtime(rank).write(found->data + offset, &bits, sizeof bits);
+  }
+
+  std::optional<TensorBits> workspace(int rank, std::string_view name) const {
+    return engine_.read_workspace({.run = run_, .rank = rank, .ubatch = 0, .name = name});
   }
 
   Scenario scenario_;
@@ -93,7 +98,7 @@ TEST_F(EngineBits, ASignallingNanKeepsItsBits) {
 }
 
 TEST_F(EngineBits, APackedBufferHasTheFormOfTheWire) {
-  const auto send = engine_.read_workspace(run_, 0, "send");
+  const auto send = workspace(0, "send");
   ASSERT_TRUE(send.has_value());
   EXPECT_EQ(send->shape, (Shape{2, 2, 4, 18}));
   const RankLayerBits rank = engine_.read_layer_bits(run_, 1).ranks[0];
@@ -108,8 +113,8 @@ TEST_F(EngineBits, APackedBufferHasTheFormOfTheWire) {
 }
 
 TEST_F(EngineBits, ABufferThatIsNotThereIsNotRead) {
-  EXPECT_FALSE(engine_.read_workspace(run_, 0, "payload").has_value());
-  EXPECT_FALSE(engine_.read_workspace(run_, 0, "out").has_value());  // no workspace, no shape
+  EXPECT_FALSE(workspace(0, "payload").has_value());
+  EXPECT_FALSE(workspace(0, "out").has_value());  // no workspace, no shape
 }
 
 class FixedWorkspaceBits : public EngineBits {
@@ -118,12 +123,12 @@ class FixedWorkspaceBits : public EngineBits {
 };
 
 TEST_F(FixedWorkspaceBits, OnlyTheStepsPartOfALargerBufferIsRead) {
-  ASSERT_GT(run_.step->ranks[0].buffers.find("send")->size_bytes, 2u * 2 * 4 * 16 * 4);
-  const auto send = engine_.read_workspace(run_, 0, "send");
+  ASSERT_GT(run_.step->ranks[0].ubatches[0].buffers.find("send")->size_bytes, 2u * 2 * 4 * 16 * 4);
+  const auto send = workspace(0, "send");
   EXPECT_EQ(send->dtype, DType::kFp32);
   EXPECT_EQ(send->shape, (Shape{2, 2, 4, 16}));
   EXPECT_EQ(send->bytes.size(), 2u * 2 * 4 * 16 * 4);
-  EXPECT_EQ(engine_.read_workspace(run_, 0, "recv")->shape, (Shape{2, 4, 16}));
+  EXPECT_EQ(workspace(0, "recv")->shape, (Shape{2, 4, 16}));
 }
 
 }  // namespace

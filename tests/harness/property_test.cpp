@@ -51,7 +51,7 @@ RandomScenario shrunk(RandomScenario failing,
 std::vector<std::vector<float>> outputs_of(const Scenario& scenario, const Strategy& strategy,
                                            std::uint64_t order_seed) {
   std::vector<std::vector<float>> outputs;
-  HostWorld world(scenario.world_size, order_seed);
+  HostWorld world(scenario.world_size, order_seed, scenario.graph.ubatches);
   Engine engine(scenario, strategy, world);
   for (const std::int64_t rows : capture_sizes(scenario)) {
     engine.capture("g" + std::to_string(rows), rows);

@@ -60,6 +60,7 @@ RandomScenario make_random_scenario(std::uint64_t seed) {
   s.block_size = draw.one_of<int>({1, 4, 16});
   s.layers = draw.between(1, 3);
   s.data_seed = draw.between(1, 1000);
+  s.ubatches = draw.chance(40) ? draw.between(2, 3) : 1;
   s.replicate_query = draw.chance(25);
   s.same_stream = draw.chance(25);
   s.split_layout = draw.chance(50);
@@ -77,16 +78,50 @@ RandomScenario make_random_scenario(std::uint64_t seed) {
     if (rows > 0 && !known && draw.chance(80)) s.capture_sizes.push_back(rows);
   }
   if (s.capture_sizes.empty()) s.capture_sizes.push_back(2);
+  s.tensor_parallel_factor = draw.one_of<int>({1, 1, 2, 4});
+  s.num_splits = draw.one_of<int>({0, 0, 1, 2, 3, 7, 40});
+  if (draw.chance(60)) {
+    s.kv_head_choice = draw.between(0, 11);
+    s.context_then_new = draw.chance(60);
+  }
   return s;
 }
 
+// One of the divisors of num_heads of which a group holds a whole number, or less than one.
+int RandomScenario::num_kv_heads() const {
+  const int num_heads = tensor_parallel_size() * heads_per_rank;
+  std::vector<int> legal;
+  for (int kv_heads = 1; kv_heads <= num_heads; ++kv_heads) {
+    const bool is_whole =
+        kv_heads < tensor_parallel_factor || kv_heads % tensor_parallel_factor == 0;
+    if (num_heads % kv_heads == 0 && is_whole) legal.push_back(kv_heads);
+  }
+  return legal[static_cast<std::size_t>(kv_head_choice) % legal.size()];
+}
+
+namespace {
+
+std::string model_text(const RandomScenario& s) {
+  const std::string num_heads = std::to_string(s.tensor_parallel_size() * s.heads_per_rank);
+  if (s.kv_head_choice < 0) {
+    return "{attention: mla, num_heads: " + num_heads +
+           ", kv_lora_rank: " + std::to_string(s.head_dim) +
+           ", rope_dim: " + std::to_string(s.rope_dim) + "}";
+  }
+  return "{attention: gqa, num_heads: " + num_heads +
+         ", num_kv_heads: " + std::to_string(s.num_kv_heads()) +
+         ", head_dim: " + std::to_string(s.head_dim) + "}";
+}
+
+}  // namespace
+
 std::string RandomScenario::yaml() const {
-  std::string text =
-      "schema: 1\nworld_size: " + std::to_string(world_size) +
-      "\ninterleave: " + std::to_string(interleave) +
-      "\nmodel: {attention: mla, num_heads: " + std::to_string(world_size * heads_per_rank) +
-      ", kv_lora_rank: " + std::to_string(head_dim) + ", rope_dim: " + std::to_string(rope_dim) +
-      "}\n";
+  std::string text = "schema: 1\nworld_size: " + std::to_string(world_size) +
+                     "\ntensor_parallel_size: " + std::to_string(tensor_parallel_size()) +
+                     "\ninterleave: " + std::to_string(interleave) +
+                     "\nmodel: " + model_text(*this) + "\n";
+  text += "split_kv: " + (num_splits == 0 ? "auto" : std::to_string(num_splits)) + "\n";
+  if (context_then_new) text += "attention_split: context_then_new\n";
   text += "kv: {block_size: " + std::to_string(block_size) + "}\n";
   text += "layers: " + std::to_string(layers) + "\ndtype: " + dtype + "\n";
   text += "lse: {base: " + lse_base + ", dtype: " + lse_dtype + "}\n";
@@ -97,7 +132,8 @@ std::string RandomScenario::yaml() const {
           "\na2a_layout: " + (split_layout ? "split" : "interleaved") +
           "\nreduce_dtype: " + (reduce_fp32 ? "fp32" : "same") +
           "\nworkspace: " + (fixed_workspace ? "fixed" : "graph_pool") + "\n";
-  text += "graph: {capture_sizes: " + list(capture_sizes) + "}\nbatches:\n";
+  text += "graph: {ubatches: " + std::to_string(ubatches) +
+          ", capture_sizes: " + list(capture_sizes) + "}\nbatches:\n";
   for (std::size_t b = 0; b < batches.size(); ++b) {
     std::vector<int> lengths;
     std::vector<int> boundaries = {0};
@@ -143,6 +179,15 @@ std::vector<RandomScenario> simpler(const RandomScenario& scenario) {
     }
   }
   with([](auto& s) { s.layers = 1; });
+  with([](auto& s) { s.context_then_new = false; });
+  with([](auto& s) { s.num_splits = 0; });
+  with([](auto& s) { s.tensor_parallel_factor = 1; });
+  with([](auto& s) { s.kv_head_choice = std::min(s.kv_head_choice, 0); });
+  with([](auto& s) {
+    s.kv_head_choice = -1;
+    s.context_then_new = false;
+  });
+  with([](auto& s) { s.ubatches = 1; });
   with([](auto& s) { s.interleave = 1; });
   with([](auto& s) { s.heads_per_rank = 1; });
   with([](auto& s) { s.head_dim = 8; });

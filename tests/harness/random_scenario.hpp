@@ -22,6 +22,11 @@ struct RandomScenario {
   int block_size = 4;
   int layers = 1;
   int data_seed = 1;
+  int ubatches = 1;
+  int tensor_parallel_factor = 1;  // tensor_parallel_size / world_size
+  int kv_head_choice = -1;         // which of the legal numbers of KV heads; -1: MLA
+  int num_splits = 0;              // 0: auto
+  bool context_then_new = false;   // GQA only
   bool replicate_query = false;
   bool same_stream = false;
   bool split_layout = false;
@@ -34,6 +39,8 @@ struct RandomScenario {
   std::vector<int> capture_sizes;
   std::vector<std::vector<RandomRequest>> batches;
 
+  int tensor_parallel_size() const { return world_size * tensor_parallel_factor; }
+  int num_kv_heads() const;
   std::string yaml() const;
 };
 

@@ -186,6 +186,68 @@ TEST_F(StepDumpTest, ARowCanBeComputedFromTheInputs) {
   }
 }
 
+constexpr const char* kGqaScenario = R"(schema: 1
+world_size: 2
+tensor_parallel_size: 2
+model: {attention: gqa, num_heads: 4, num_kv_heads: 2, head_dim: 8}
+dtype: fp32
+batches:
+  mixed: {seq_lens: [5, 3]}
+steps:
+  - eager: mixed
+)";
+
+TEST_F(StepDumpTest, GqaKeysAndValuesAreApartByKvHead) {
+  EXPECT_EQ(run(kGqaScenario).status, Status::kPass);
+  const TensorFile inputs = file("step-0.inputs");
+  EXPECT_EQ(inputs.find("k.0.0")->shape, (Shape{5, 2, 8}));
+  EXPECT_EQ(inputs.find("v.0.1")->shape, (Shape{3, 2, 8}));
+  EXPECT_EQ(inputs.metadata.at("attention"), "gqa");
+  // Row 1, head 3, which reads KV head 1: the 3 keys of request 1.
+  const auto q = doubles(inputs, "q");
+  const auto k = doubles(inputs, "k.0.1");
+  const auto v = doubles(inputs, "v.0.1");
+  const std::size_t head = 1 * 4 + 3;
+  double sum = 0, out = 0;
+  for (std::size_t key = 0; key < 3; ++key) {
+    const std::size_t row = (key * 2 + 1) * 8;
+    double score = 0;
+    for (std::size_t i = 0; i < 8; ++i) score += q[head * 8 + i] * k[row + i];
+    sum += std::exp(score / std::sqrt(8.0));
+    out += std::exp(score / std::sqrt(8.0)) * v[row + 6];
+  }
+  EXPECT_NEAR(doubles(file("step-0.reference"), "out")[head * 8 + 6], out / sum, 1e-12);
+}
+
+constexpr const char* kUbatches = R"(schema: 1
+world_size: 2
+model: tiny
+layers: 2
+graph: {capture_sizes: [4], ubatches: 2}
+batches:
+  four: {seq_lens: [5, 3, 2, 7]}
+steps:
+  - capture: all
+  - replay: four
+)";
+
+// Their packed rows are two buffers of their own; all else is one step.
+TEST_F(StepDumpTest, UbatchesAreOneStepButForTheirExchange) {
+  EXPECT_EQ(run(kUbatches).status, Status::kPass);
+  const auto rank = shapes(file("step-1.rank-0"));
+  EXPECT_EQ(rank.at("partial_out"), (Shape{2, 4, 8, 16}));
+  EXPECT_EQ(rank.at("send.0"), (Shape{2, 2, 4, 18}));
+  EXPECT_EQ(rank.at("recv.1"), (Shape{2, 2, 4, 18}));
+  EXPECT_EQ(rank.count("send"), 0u);
+  const auto two_out = doubles(file("step-1.rank-0"), "out");
+  const auto two_query = doubles(file("step-1.inputs"), "q");
+  std::string one_ubatch = kUbatches;
+  one_ubatch.replace(one_ubatch.find("ubatches: 2"), 11, "ubatches: 1");
+  EXPECT_EQ(run(one_ubatch).status, Status::kPass);
+  EXPECT_EQ(doubles(file("step-1.rank-0"), "out"), two_out);
+  EXPECT_EQ(doubles(file("step-1.inputs"), "q"), two_query);
+}
+
 // The reference's verdict is lifted, its numbers are wanted all the same.
 TEST_F(StepDumpTest, AStepThatIsNotCheckedHasAReferenceToo) {
   const ScenarioReport report =

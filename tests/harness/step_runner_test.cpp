@@ -52,6 +52,21 @@ TEST(StepRunner, ARightStepPassesWithAllLevelsChecked) {
   }
 }
 
+TEST(StepRunner, AStepThatSplitsItsAttentionHasALevelForEachPart) {
+  const Scenario scenario = parse_scenario(
+      "test.yaml",
+      "world_size: 2\nmodel: {attention: gqa, num_heads: 4, num_kv_heads: 2, head_dim: "
+      "8}\nattention_split: context_then_new\nbatches:\n  two: {seq_lens: [5, 1]}\n"
+      "steps:\n  - eager: two\n");
+  const ScenarioReport report = run_scenario(scenario, *find_strategy("ag_rs"), {.seed = 1});
+  EXPECT_EQ(report.status, Status::kPass);
+  std::vector<std::string> levels;
+  for (const LevelReport& check : report.steps.at(0).checks) levels.push_back(check.level);
+  EXPECT_EQ(levels, (std::vector<std::string>{"partial", "combine", "new", "merge", "step"}));
+  EXPECT_EQ(report.steps.at(0).ranks.at(0).empty_rows, std::vector<std::int64_t>{1})
+      << "a first token is empty on every rank";
+}
+
 TEST(StepRunner, AWrongOutputIsNamedWithItsRow) {
   EXPECT_EQ(problems("  - replay: two\n    expect: {out: {0: 1.4, 1: 1.333333333}}\n"), "");
   EXPECT_THAT(problems("  - replay: two\n    expect: {out: {1: 1.4}}\n"),

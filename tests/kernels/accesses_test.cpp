@@ -8,17 +8,22 @@
 #include "kernels/a2a_combine.hpp"
 #include "kernels/a2a_pack.hpp"
 #include "kernels/empty_shard_mask.hpp"
+#include "kernels/gqa_attention.hpp"
 #include "kernels/kv_append.hpp"
 #include "kernels/lse_correct.hpp"
+#include "kernels/merge_states.hpp"
 #include "kernels/mla_attention.hpp"
+#include "kernels/new_attention.hpp"
 #include "kernels/out_proj.hpp"
 #include "kernels/round_rows.hpp"
+#include "kernels/split_combine.hpp"
 #include "tests/kernels/tensor.hpp"
 
 namespace dcp::test {
 namespace {
 
 static_assert(Op<KvAppend> && Op<MlaAttention> && Op<EmptyShardMask> && Op<LseCorrect>);
+static_assert(Op<GqaAttention> && Op<NewAttention> && Op<SplitCombine> && Op<MergeStates>);
 static_assert(Op<A2aPack> && Op<A2aCombine> && Op<RoundRows> && Op<OutProj>);
 
 // One block of memory that holds all of an op's arrays with gaps between them.
@@ -145,6 +150,102 @@ MlaAttention::Params mla_attention(Arena& arena, Layout layout) {
   return params;
 }
 
+// Two splits, whose states follow each other in token-major rows.
+MlaAttention::Params split_mla_attention(Arena& arena, Layout layout) {
+  MlaAttention::Params params = mla_attention(arena, layout);
+  params.out = arena.rows(DType::kFp32, {2 * 4, 2, 8});
+  params.lse = arena.rows(DType::kFp32, {2 * 4, 2, 1});
+  params.empty_row_mode = nullptr;
+  params.num_splits = 2;
+  return params;
+}
+
+GqaAttention::Params gqa_attention(Arena& arena, Layout layout) {
+  GqaAttention::Params params{};
+  params.query = arena.rows(DType::kBf16, {4, 4, 8}, layout);
+  params.kv_cache = arena.rows(DType::kBf16, {3 * 4, 4, 8}).data;
+  params.block_table = arena.array<std::int32_t>({2, 0, 1, 1});
+  params.batch = batch_in(arena);
+  params.out = arena.rows(DType::kBf16, {4, 4, 8}, layout);
+  params.lse = arena.rows(DType::kFp16, {4, 4, 1}, layout);
+  params.empty_row_mode = arena.array<std::int32_t>({0});
+  params.num_tokens = 4;
+  params.num_blocks = 3;
+  params.block_table_stride = 2;
+  params.block_size = 4;
+  params.num_heads = 4;
+  params.num_kv_heads = 2;
+  params.head_dim = 8;
+  params.softmax_scale = 0.1f;
+  return params;
+}
+
+GqaAttention::Params split_gqa_attention(Arena& arena, Layout layout) {
+  GqaAttention::Params params = gqa_attention(arena, layout);
+  params.out = arena.rows(DType::kFp32, {2 * 4, 4, 8});
+  params.lse = arena.rows(DType::kFp32, {2 * 4, 4, 1});
+  params.empty_row_mode = nullptr;
+  params.num_splits = 2;
+  return params;
+}
+
+BatchMetadata new_batch_in(Arena& arena) {
+  return {.query_start_loc = arena.array<std::int32_t>({0, 2, 3}),
+          .seq_lens = arena.array<std::int32_t>({2, 0}),
+          .causal_bounds = arena.array<std::int32_t>({1, 2, 0, 0}),
+          .num_requests = 2};
+}
+
+NewAttention::Params new_attention(Arena& arena, Layout layout) {
+  NewAttention::Params params{};
+  params.query = arena.rows(DType::kBf16, {4, 2, 8}, layout);
+  params.new_kv = arena.rows(DType::kBf16, {5, 4, 8}).data;
+  params.first_rows = arena.array<std::int32_t>({1, 0});
+  params.batch = new_batch_in(arena);
+  params.out = arena.rows(DType::kBf16, {4, 2, 8}, layout);
+  params.lse = arena.array(std::vector<float>(8));
+  params.empty_row_mode = arena.array<std::int32_t>({0});
+  params.num_tokens = 4;
+  params.num_new_rows = 5;
+  params.num_heads = 2;
+  params.first_head = 1;
+  params.heads_per_kv_head = 2;
+  params.num_kv_heads = 2;
+  params.head_dim = 8;
+  params.softmax_scale = 0.1f;
+  return params;
+}
+
+SplitCombine::Params split_combine(Arena& arena, Layout layout) {
+  SplitCombine::Params params{};
+  params.split_out = arena.array(std::vector<float>(3 * 4 * 2 * 8, 2.0f));
+  params.split_lse = arena.array(std::vector<float>(3 * 4 * 2, 1.0f));
+  params.out = arena.rows(DType::kBf16, {4, 2, 8}, layout);
+  params.lse = arena.rows(DType::kFp16, {4, 2, 1}, layout);
+  params.batch = batch_in(arena);
+  params.empty_row_mode = arena.array<std::int32_t>({0});
+  params.num_tokens = 4;
+  params.num_heads = 2;
+  params.head_dim = 8;
+  params.num_splits = 3;
+  return params;
+}
+
+MergeStates::Params merge_states(Arena& arena, Layout layout) {
+  MergeStates::Params params{};
+  params.context_out = arena.rows(DType::kBf16, {4, 2, 8}).data;
+  params.context_lse = arena.array(std::vector<float>(8, 1.0f));
+  params.new_out = arena.rows(DType::kBf16, {4, 2, 8}).data;
+  params.new_lse = arena.array(std::vector<float>(8, 2.0f));
+  params.out = arena.rows(DType::kBf16, {4, 2, 8}, layout);
+  params.lse = arena.array(std::vector<float>(8));
+  params.batch = new_batch_in(arena);
+  params.num_tokens = 4;
+  params.num_heads = 2;
+  params.head_dim = 8;
+  return params;
+}
+
 EmptyShardMask::Params empty_shard_mask(Arena& arena, Layout layout) {
   EmptyShardMask::Params params{};
   params.lse = arena.rows(DType::kBf16, {4, 2, 1}, layout);
@@ -227,6 +328,12 @@ TEST(Accesses, CoverAllThatAnOpTouches) {
       return [make, layout](Arena& arena) { return make(arena, layout); };
     };
     expect_touches_only_what_it_declares<MlaAttention>(with(mla_attention));
+    expect_touches_only_what_it_declares<MlaAttention>(with(split_mla_attention));
+    expect_touches_only_what_it_declares<GqaAttention>(with(gqa_attention));
+    expect_touches_only_what_it_declares<GqaAttention>(with(split_gqa_attention));
+    expect_touches_only_what_it_declares<NewAttention>(with(new_attention));
+    expect_touches_only_what_it_declares<SplitCombine>(with(split_combine));
+    expect_touches_only_what_it_declares<MergeStates>(with(merge_states));
     expect_touches_only_what_it_declares<EmptyShardMask>(with(empty_shard_mask));
     expect_touches_only_what_it_declares<LseCorrect>(with(lse_correct));
     expect_touches_only_what_it_declares<A2aPack>(with(a2a_pack));
@@ -273,6 +380,36 @@ TEST(Accesses, HaveTheSizeOfTheTensors) {
   EXPECT_EQ(declared<OutProj>(out_proj(arena, layout)), (Lines{"out 128 r", "next_query 256 w"}));
 }
 
+TEST(Accesses, OfAttentionAndItsMergesHaveTheSizeOfTheTensors) {
+  Arena arena;
+  const Layout layout = Layout::kTokenMajor;
+  const Lines batch = {"batch.query_start_loc 12 r", "batch.seq_lens 8 r",
+                       "batch.causal_bounds 16 r"};
+  const auto with_batch = [&](Lines lines, const Lines& rest) {
+    lines.insert(lines.end(), batch.begin(), batch.end());
+    lines.insert(lines.end(), rest.begin(), rest.end());
+    return lines;
+  };
+  EXPECT_EQ(
+      declared<MlaAttention>(split_mla_attention(arena, layout)),
+      with_batch({"query 256 r", "kv_cache 384 r", "block_table 16 r"}, {"out 512 w", "lse 64 w"}));
+  EXPECT_EQ(declared<GqaAttention>(gqa_attention(arena, layout)),
+            with_batch({"query 256 r", "kv_cache 768 r", "block_table 16 r"},
+                       {"out 256 w", "lse 32 w", "empty_row_mode 4 r"}));
+  EXPECT_EQ(declared<GqaAttention>(split_gqa_attention(arena, layout)),
+            with_batch({"query 256 r", "kv_cache 768 r", "block_table 16 r"},
+                       {"out 1024 w", "lse 128 w"}));
+  EXPECT_EQ(declared<NewAttention>(new_attention(arena, layout)),
+            with_batch({"query 128 r", "new_kv 320 r", "first_rows 8 r"},
+                       {"out 128 w", "lse 32 w", "empty_row_mode 4 r"}));
+  EXPECT_EQ(declared<SplitCombine>(split_combine(arena, layout)),
+            with_batch({"split_out 768 r", "split_lse 96 r"},
+                       {"out 128 w", "lse 16 w", "empty_row_mode 4 r"}));
+  EXPECT_EQ(declared<MergeStates>(merge_states(arena, layout)),
+            with_batch({"context_out 128 r", "context_lse 32 r", "new_out 128 r", "new_lse 32 r"},
+                       {"out 128 w", "lse 32 w"}));
+}
+
 TEST(Accesses, OfAStridedViewReachFromItsLowestToItsHighestElement) {
   const auto range = [](const Shape& shape, Layout layout) {
     Rows rows(DType::kFp16, shape, layout);
@@ -298,6 +435,9 @@ TEST(Accesses, LeaveOutWhatAnOpWillNotTouch) {
   LseCorrect::Params correct = lse_correct(arena, Layout::kTokenMajor);
   correct.lse = nullptr;
   EXPECT_EQ(declared<LseCorrect>(correct).size(), 3u);
+  MergeStates::Params merge = merge_states(arena, Layout::kTokenMajor);
+  merge.lse = nullptr;
+  EXPECT_EQ(declared<MergeStates>(merge).size(), 8u);
   OutProj::Params zero = out_proj(arena, Layout::kTokenMajor);
   zero.zero = 1;
   EXPECT_EQ(declared<OutProj>(zero), (Lines{"next_query 256 w"}));
@@ -318,6 +458,10 @@ TEST(Accesses, OfNoTokensAreNone) {
   };
   EXPECT_EQ(declared<KvAppend>(without_tokens(kv_append(arena))), Lines{});
   EXPECT_EQ(declared<MlaAttention>(without_tokens(mla_attention(arena, layout))), Lines{});
+  EXPECT_EQ(declared<GqaAttention>(without_tokens(gqa_attention(arena, layout))), Lines{});
+  EXPECT_EQ(declared<NewAttention>(without_tokens(new_attention(arena, layout))), Lines{});
+  EXPECT_EQ(declared<SplitCombine>(without_tokens(split_combine(arena, layout))), Lines{});
+  EXPECT_EQ(declared<MergeStates>(without_tokens(merge_states(arena, layout))), Lines{});
   EXPECT_EQ(declared<EmptyShardMask>(without_tokens(empty_shard_mask(arena, layout))), Lines{});
   EXPECT_EQ(declared<LseCorrect>(without_tokens(lse_correct(arena, layout))), Lines{});
   EXPECT_EQ(declared<A2aPack>(without_tokens(a2a_pack(arena, layout))), Lines{});

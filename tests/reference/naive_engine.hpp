@@ -14,6 +14,9 @@ namespace dcp {
 // A small MLA scenario: 4 heads, D 16, Dq 24, bf16.
 Scenario small_scenario(int world_size, DataKind kind = DataKind::kRandom);
 
+// A small GQA scenario: 8 heads that read 4 KV heads, D 16, bf16.
+Scenario small_gqa_scenario(int world_size, DataKind kind = DataKind::kRandom);
+
 struct NaiveRun {
   std::int64_t num_rows = 0;  // T; 0: as many as the batch has
   int layer = 0;
@@ -22,12 +25,15 @@ struct NaiveRun {
   std::optional<LseBase> combine_base = {};     // the base that the combine takes the lse for
   std::optional<std::int64_t> lost_token = {};  // of request 0: its owner does not attend to it
   bool swapped_lse = false;                     // the combine takes rank 0's lse for rank 1's
+  bool swapped_kv_heads = false;                // query heads read the KV heads in reverse order
+  bool non_causal_new_tokens = false;           // a new token sees all new tokens of its request
 };
 
 // Owns the tensors of an observation.
 struct NaiveStep {
   struct Rank {
     std::vector<float> partial_out, partial_lse, out, lse;
+    std::vector<float> context_out, context_lse, new_out, new_lse;  // with attention_split
   };
   int layer = 0;
   int heads_per_rank = 0;

@@ -26,11 +26,11 @@ class Ring {
   }
 
   void call(Rank& rank, CollectiveKind kind, std::int64_t count) {
-    rank.collectives.enqueue(stream, kind,
-                             {.send = send[rank.index].data,
-                              .recv = recv[rank.index].data,
-                              .count = count,
-                              .dtype = DType::kFp32});
+    rank.communicators[0]->enqueue(stream, kind,
+                                   {.send = send[rank.index].data,
+                                    .recv = recv[rank.index].data,
+                                    .count = count,
+                                    .dtype = DType::kFp32});
   }
   float received(int rank, std::size_t i) const {
     return reinterpret_cast<const float*>(recv[rank].data)[i];
@@ -92,11 +92,11 @@ TEST(Collectives, SixteenBitSumsRoundAfterEveryTerm) {
     store_element(buffers.back().data, DType::kBf16, 0, rank.index == 0 ? 256.0f : 1.0f);
   });
   world.each_rank([&](Rank& rank) {
-    rank.collectives.enqueue(stream, CollectiveKind::kAllReduce,
-                             {.send = buffers[rank.index].data,
-                              .recv = buffers[rank.index].data,
-                              .count = 1,
-                              .dtype = DType::kBf16});
+    rank.communicators[0]->enqueue(stream, CollectiveKind::kAllReduce,
+                                   {.send = buffers[rank.index].data,
+                                    .recv = buffers[rank.index].data,
+                                    .count = 1,
+                                    .dtype = DType::kBf16});
   });
   world.drain();
   EXPECT_EQ(load_element(buffers[2].data, DType::kBf16, 0), 256.0f);

@@ -40,7 +40,7 @@ class Log final : public ScheduleObserver {
 
 // Enqueues an all-gather on one rank.
 void gather(Rank& rank, Stream stream, std::vector<float>& memory) {
-  rank.collectives.enqueue(
+  rank.communicators[0]->enqueue(
       stream, CollectiveKind::kAllGather,
       {.send = memory.data(), .recv = memory.data() + 1, .count = 1, .dtype = DType::kFp32});
 }

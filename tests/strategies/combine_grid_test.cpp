@@ -4,7 +4,7 @@
 #include <tuple>
 
 #include "harness/partials_check.hpp"
-#include "tests/strategies/random_partials.hpp"
+#include "tests/strategies/variants.hpp"
 
 namespace dcp::test {
 namespace {

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <vector>
 
 #include "core/poison.hpp"
-#include "strategies/registry.hpp"
 
 namespace dcp::test {
 
@@ -67,13 +67,14 @@ class Generator {
   std::normal_distribution<float> normal_;
 };
 
-// Lengths [R] of each rank; the last request has no keys anywhere.
+// Lengths [R] of each rank.
 void draw_lengths(PartialsCase& partials, Generator& generate) {
+  constexpr std::size_t kEmptyRequest = 2;
   for (RankPartials& rank : partials.ranks) {
-    for (std::size_t request = 0; request + 2 < partials.query_start_loc->size(); ++request) {
-      rank.seq_lens.push_back(generate.happens_once_in(3) ? 0 : 7);
+    for (std::size_t request = 0; request + 1 < partials.query_start_loc->size(); ++request) {
+      const bool is_empty = request == kEmptyRequest || generate.happens_once_in(3);
+      rank.seq_lens.push_back(is_empty ? 0 : 7);
     }
-    rank.seq_lens.push_back(0);
   }
 }
 
@@ -132,19 +133,6 @@ PartialsCase random_partials(const PartialsSpec& spec) {
     for (int head = 0; head < partials.num_heads; ++head) draw_row(partials, row, head, generate);
   }
   return partials;
-}
-
-std::vector<StrategyVariant> all_variants(DType dtype) {
-  std::vector<StrategyVariant> variants;
-  for (const Strategy* strategy : all_strategies()) {
-    const std::string name(strategy->name());
-    variants.push_back({strategy, A2aLayout::kInterleaved, dtype, name});
-    if (name == "a2a") variants.push_back({strategy, A2aLayout::kSplit, dtype, name + " split"});
-    if (name == "ag_rs" || name == "ag_ar") {
-      variants.push_back({strategy, A2aLayout::kInterleaved, DType::kFp32, name + " fp32"});
-    }
-  }
-  return variants;
 }
 
 }  // namespace dcp::test

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
-#include <vector>
 
 #include "harness/partials_runner.hpp"
 
@@ -22,24 +20,9 @@ struct PartialsSpec {
   std::uint64_t seed = 0;
 };
 
-// Five rows: two of a request, none of the next, one each of two more (the last without keys on any
-// rank), and one of padding. The same values whatever the storage; what the views do not cover is
-// NaN.
+// Five rows: two of a request, none of the next, one each of two more (the first of them without
+// keys on any rank), and one of padding. The same values whatever the storage; what the views do
+// not cover is NaN.
 PartialsCase random_partials(const PartialsSpec& spec);
-
-// A strategy, and how its exchange is done.
-struct StrategyVariant {
-  const Strategy* strategy;
-  A2aLayout a2a_layout;
-  DType reduce_dtype;
-  std::string name;
-
-  PartialsOptions options() const {
-    return {.a2a_layout = a2a_layout, .reduce_dtype = reduce_dtype};
-  }
-};
-
-// Every strategy, a2a in both layouts, ag_* with a sum in the dtype and in fp32.
-std::vector<StrategyVariant> all_variants(DType dtype);
 
 }  // namespace dcp::test

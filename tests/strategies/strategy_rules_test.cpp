@@ -1,94 +1,13 @@
 // What every strategy promises beside the right numbers.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstring>
+#include <limits>
 
-#include "comm/simulated/communicator.hpp"
-#include "harness/partials_check.hpp"
-#include "strategies/registry.hpp"
-#include "tests/strategies/random_partials.hpp"
+#include "tests/strategies/variants.hpp"
 
 namespace dcp::test {
 namespace {
-
-constexpr DType kDTypes[] = {DType::kFp16, DType::kBf16, DType::kFp32};
-
-std::vector<PartialsSpec> specs() {
-  std::vector<PartialsSpec> specs;
-  for (const int world_size : {1, 2, 3, 8}) {
-    for (const DType dtype : kDTypes) {
-      const std::uint64_t seed = specs.size() + 1;
-      specs.push_back({.world_size = world_size,
-                       .head_dim = 24,
-                       .dtype = dtype,
-                       .lse = {seed % 2 == 0 ? LseBase::kTwo : LseBase::kE, kDTypes[seed / 2 % 3]},
-                       .storage = static_cast<Storage>(seed % 3),
-                       .seed = seed});
-    }
-  }
-  return specs;
-}
-
-// Calls `body(spec, partials, variant)` for every variant over a few partials.
-template <class Body>
-void for_each_variant(const Body& body) {
-  for (const PartialsSpec& spec : specs()) {
-    const PartialsCase partials = random_partials(spec);
-    for (const StrategyVariant& variant : all_variants(spec.dtype)) {
-      SCOPED_TRACE(variant.name + ", data seed " + std::to_string(spec.seed));
-      body(spec, partials, variant);
-    }
-  }
-}
-
-std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
-  std::vector<std::uint32_t> bits;
-  for (const float value : values) bits.push_back(std::bit_cast<std::uint32_t>(value));
-  return bits;
-}
-
-void expect_equal_bits(const PartialsResult& a, const PartialsResult& b) {
-  ASSERT_EQ(a.ranks.size(), b.ranks.size());
-  for (std::size_t rank = 0; rank < a.ranks.size(); ++rank) {
-    EXPECT_TRUE(a.ranks[rank].out == b.ranks[rank].out) << "out of rank " << rank;
-    EXPECT_TRUE(bits_of(a.ranks[rank].lse) == bits_of(b.ranks[rank].lse)) << "lse of rank " << rank;
-  }
-}
-
-// What one rank sends in a call, by the algorithms that move the fewest bytes.
-std::size_t bytes_sent(const CollectiveOp::Params& call, int world_size) {
-  const auto peers = static_cast<std::size_t>(world_size - 1);
-  const std::size_t message = static_cast<std::size_t>(call.count) * size_bytes(call.dtype);
-  if (call.kind != CollectiveKind::kAllReduce) return peers * message;
-  return 2 * peers * message / static_cast<std::size_t>(world_size);
-}
-
-std::size_t bytes_sent(const GraphRecord& graph, int world_size) {
-  std::size_t sum = 0;
-  for (const GraphNode& node : graph.nodes) {
-    if (node.op != &kOpInfo<CollectiveOp>) continue;
-    CollectiveOp::Params call;
-    std::memcpy(&call, node.params.data(), sizeof(call));
-    sum += bytes_sent(call, world_size);
-  }
-  return sum;
-}
-
-// T*H*4 bytes of lse to every peer, and (N-1)/N of T*H*D elements once or twice; or packed rows.
-std::size_t egress_formula(const PartialsCase& p, const StrategyVariant& variant) {
-  const auto n = static_cast<std::size_t>(p.world_size);
-  const auto rows = static_cast<std::size_t>(p.num_tokens * p.num_heads);
-  const auto head_dim = static_cast<std::size_t>(p.head_dim);
-  if (variant.strategy->name() == "a2a") {
-    return (n - 1) * rows * (head_dim * size_bytes(p.dtype) + 4) / n;
-  }
-  const std::size_t passes = variant.strategy->name() == "ag_ar" ? 2 : 1;
-  const std::size_t payload = rows * head_dim * size_bytes(variant.reduce_dtype);
-  return (n - 1) * rows * 4 + passes * (n - 1) * payload / n;
-}
 
 TEST(Strategies, AReplayGivesTheBitsOfAnEagerStep) {
   for_each_variant([](const auto&, const PartialsCase& partials, const StrategyVariant& variant) {
@@ -166,18 +85,6 @@ TEST(Strategies, ReduceScatterAndAllToAllKeepOwnHeadsAndAllReduceKeepsAll) {
   });
 }
 
-TEST(Strategies, EgressIsWhatTheCollectivesMove) {
-  for_each_variant([](const auto&, const PartialsCase& partials, const StrategyVariant& variant) {
-    PartialsOptions options = variant.options();
-    options.num_replays = 1;
-    const PartialsResult result = run_partials(*variant.strategy, partials, options);
-    EXPECT_EQ(result.egress_bytes, egress_formula(partials, variant));
-    for (const RankCombined& rank : result.ranks) {
-      EXPECT_EQ(bytes_sent(*rank.graph, partials.world_size), result.egress_bytes);
-    }
-  });
-}
-
 // The rows of the only rank come back bit by bit, a -0 included; masked ones are empty.
 TEST(Strategies, OneRankGetsItsOwnRowsBack) {
   for (const DType dtype : kDTypes) {
@@ -248,16 +155,6 @@ TEST(Strategies, WithoutRequestsEveryRowIsEmpty) {
         ASSERT_EQ(lse, -std::numeric_limits<float>::infinity()) << variant.name;
       }
     }
-  }
-}
-
-// The interleaved and the split wire carry the same rows.
-TEST(Strategies, TheLayoutOfTheWireDoesNotChangeABit) {
-  for (const PartialsSpec& spec : specs()) {
-    const PartialsCase partials = random_partials(spec);
-    const Strategy& a2a = a2a_strategy();
-    expect_equal_bits(run_partials(a2a, partials, {.a2a_layout = A2aLayout::kInterleaved}),
-                      run_partials(a2a, partials, {.a2a_layout = A2aLayout::kSplit}));
   }
 }
 

@@ -1,0 +1,115 @@
+#include "engine/metadata.hpp"
+
+#include <algorithm>
+
+namespace dcp {
+
+namespace {
+
+// Arrays of the metadata, one after the other in a staging buffer; each is copied to its own
+// buffer on the device.
+class StagingWriter {
+ public:
+  explicit StagingWriter(const Buffer& staging) : staging_(staging) {}
+
+  // `values`, then `tail` up to `capacity` elements.
+  template <class T>
+  void add(void* target, const std::vector<T>& values, T tail, std::int64_t capacity) {
+    auto* to = reinterpret_cast<T*>(staging_.data + used_);
+    std::copy(values.begin(), values.end(), to);
+    std::fill(to + values.size(), to + capacity, tail);
+    const std::size_t size_bytes = static_cast<std::size_t>(capacity) * sizeof(T);
+    arrays_.push_back({target, used_, size_bytes});
+    used_ += (size_bytes + 15) / 16 * 16;
+  }
+
+  void copy_all(Runtime& runtime, Stream stream) const {
+    for (const StagedArray& array : arrays_) {
+      runtime.copy(stream, array.target, staging_.data + array.offset, array.size_bytes);
+    }
+  }
+
+ private:
+  struct StagedArray {
+    void* target;
+    std::size_t offset;
+    std::size_t size_bytes;
+  };
+
+  const Buffer& staging_;
+  std::vector<StagedArray> arrays_;
+  std::size_t used_ = 0;
+};
+
+std::vector<std::int32_t> flat_block_table(const RankBatch& batch, std::int64_t stride) {
+  std::vector<std::int32_t> flat(batch.block_table.size() * static_cast<std::size_t>(stride), 0);
+  for (std::size_t r = 0; r < batch.block_table.size(); ++r) {
+    std::copy(batch.block_table[r].begin(), batch.block_table[r].end(),
+              flat.begin() + static_cast<std::ptrdiff_t>(r * static_cast<std::size_t>(stride)));
+  }
+  return flat;
+}
+
+}  // namespace
+
+Metadata::Metadata(Runtime& runtime, const MetadataCapacity& capacity)
+    : runtime_(runtime), capacity_(capacity) {
+  const auto rows = static_cast<std::size_t>(capacity.rows);
+  const std::size_t pages = rows * static_cast<std::size_t>(capacity.pages_per_request);
+  const auto allocate = [&](std::string_view name, std::size_t size_bytes) {
+    buffers_.add(name, runtime_.allocate(name, size_bytes));
+  };
+  allocate("query_start_loc", (rows + 1) * sizeof(std::int32_t));
+  allocate("seq_lens", rows * sizeof(std::int32_t));
+  allocate("causal_bounds", rows * sizeof(std::int32_t));
+  allocate("block_table", pages * sizeof(std::int32_t));
+  allocate("slot_mapping", rows * sizeof(std::int64_t));
+  if (capacity.new_tokens) {
+    allocate("new_seq_lens", rows * sizeof(std::int32_t));
+    allocate("new_bounds", rows * sizeof(std::int32_t));
+    allocate("new_first_rows", rows * sizeof(std::int32_t));
+  }
+
+  constexpr std::size_t kSlack = 16;  // each array starts 16-byte aligned
+  std::size_t staging_bytes = 0;
+  for (const auto& [name, buffer] : buffers_.all()) staging_bytes += buffer.size_bytes + kSlack;
+  for (Buffer& staging : staging_) {
+    staging = runtime_.allocate_pinned("metadata_staging", staging_bytes);
+  }
+}
+
+void Metadata::load(Stream stream, const RankBatch& batch) {
+  const std::int64_t rows = capacity_.rows;
+  const std::int64_t stride = capacity_.pages_per_request;
+  StagingWriter writer(staging_[next_staging_]);
+  next_staging_ = 1 - next_staging_;
+  writer.add(buffers_.at("query_start_loc"), batch.query_start_loc, batch.query_start_loc.back(),
+             rows + 1);
+  writer.add(buffers_.at("seq_lens"), batch.seq_lens, 0, rows);
+  writer.add(buffers_.at("causal_bounds"), batch.causal_bounds, 0, rows);
+  writer.add(buffers_.at("block_table"), flat_block_table(batch, stride), 0, rows * stride);
+  writer.add<std::int64_t>(buffers_.at("slot_mapping"), batch.slot_mapping, -1, rows);
+  if (capacity_.new_tokens) {
+    writer.add(buffers_.at("new_seq_lens"), batch.new_seq_lens, 0, rows);
+    writer.add(buffers_.at("new_bounds"), batch.new_bounds, 0, rows);
+    writer.add(buffers_.at("new_first_rows"), batch.new_first_rows, 0, rows);
+  }
+  writer.copy_all(runtime_, stream);
+}
+
+void Metadata::set_view(StepInputs& view) const {
+  view.batch = {.query_start_loc = buffers_.at<std::int32_t>("query_start_loc"),
+                .seq_lens = buffers_.at<std::int32_t>("seq_lens"),
+                .causal_bounds = buffers_.at<std::int32_t>("causal_bounds"),
+                .num_requests = static_cast<std::int32_t>(capacity_.rows)};
+  view.block_table = buffers_.at<std::int32_t>("block_table");
+  view.block_table_stride = static_cast<std::int32_t>(capacity_.pages_per_request);
+  view.slot_mapping = buffers_.at<std::int64_t>("slot_mapping");
+  if (!capacity_.new_tokens) return;
+  view.new_batch = view.batch;
+  view.new_batch.seq_lens = buffers_.at<std::int32_t>("new_seq_lens");
+  view.new_batch.causal_bounds = buffers_.at<std::int32_t>("new_bounds");
+  view.new_first_rows = buffers_.at<std::int32_t>("new_first_rows");
+}
+
+}  // namespace dcp

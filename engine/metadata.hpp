@@ -1,0 +1,42 @@
+// The metadata of one ubatch on one rank: buffers of fixed capacity at fixed addresses, and the
+// pinned staging that a batch goes up from.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/batch_layout.hpp"
+#include "engine/step_inputs.hpp"
+#include "runtime/runtime.hpp"
+#include "strategies/buffers.hpp"
+
+namespace dcp {
+
+struct MetadataCapacity {
+  std::int64_t rows;  // rows, and requests
+  std::int64_t pages_per_request;
+  bool new_tokens;  // also what is asked of new tokens where they are attended to apart
+};
+
+class Metadata {
+ public:
+  Metadata(Runtime& runtime, const MetadataCapacity& capacity);
+
+  // Enqueues the copies of the batch into the buffers, tails reset: requests past the batch have no
+  // rows and no keys. Two stagings are used in turn: the one before the last must have been read.
+  void load(Stream stream, const RankBatch& batch);
+
+  // Fills in the fields of the view that are metadata.
+  void set_view(StepInputs& view) const;
+
+  const BufferSet& buffers() const { return buffers_; }
+
+ private:
+  Runtime& runtime_;
+  MetadataCapacity capacity_;
+  BufferSet buffers_;
+  Buffer staging_[2];
+  int next_staging_ = 0;
+};
+
+}  // namespace dcp

@@ -1,0 +1,69 @@
+#include "kernels/gqa_attention.hpp"
+
+#include "kernels/accesses.hpp"
+#include "kernels/paged_cache.hpp"
+#include "kernels/row_attention.hpp"
+
+namespace dcp {
+
+namespace {
+
+std::int64_t row_dim(const GqaAttention::Params& params) {
+  return std::int64_t{2} * params.num_kv_heads * params.head_dim;
+}
+
+}  // namespace
+
+void GqaAttention::accesses(const Params& params, std::vector<Access>& out) {
+  if (params.num_tokens == 0) return;
+  constexpr std::int64_t kInt = sizeof(std::int32_t);
+  const std::int64_t out_rows = params.num_tokens * params.num_splits;
+  const std::int64_t cache_elements = params.num_blocks * params.block_size * row_dim(params);
+  const std::int64_t table_entries =
+      std::int64_t{params.batch.num_requests} * params.block_table_stride;
+  declare_read(out, params.query, {params.num_tokens, params.num_heads, params.head_dim}, "query");
+  declare(out, params.kv_cache,
+          cache_elements * static_cast<std::int64_t>(size_bytes(params.query.dtype)), Mode::kRead,
+          "kv_cache");
+  declare(out, params.block_table, table_entries * kInt, Mode::kRead, "block_table");
+  declare_batch(out, params.batch, params.num_tokens);
+  declare_write(out, params.out, {out_rows, params.num_heads, params.head_dim}, "out");
+  declare_write(out, params.lse, {out_rows, params.num_heads, 1}, "lse");
+  if (params.empty_row_mode == nullptr) return;
+  declare(out, params.empty_row_mode, kInt, Mode::kRead, "empty_row_mode");
+}
+
+void GqaAttention::run(const Params& params) {
+  const PagedCache cache{.op = kName,
+                         .block_table = params.block_table,
+                         .num_blocks = params.num_blocks,
+                         .num_requests = params.batch.num_requests,
+                         .block_table_stride = params.block_table_stride,
+                         .block_size = params.block_size};
+  const AttentionRows rows{.query = params.query,
+                           .out = params.out,
+                           .lse = params.lse,
+                           .batch = params.batch,
+                           .empty_row_mode = params.empty_row_mode,
+                           .num_tokens = params.num_tokens,
+                           .num_heads = params.num_heads,
+                           .first_head = 0,
+                           .heads_per_kv_head = params.num_heads / params.num_kv_heads,
+                           .qk_head_dim = params.head_dim,
+                           .v_head_dim = params.head_dim,
+                           .num_splits = params.num_splits,
+                           .value_is_in_key = false,
+                           .softmax_scale = params.softmax_scale,
+                           .base = params.base};
+  const std::int64_t values_at = std::int64_t{params.num_kv_heads} * params.head_dim;
+  dispatch_dtype(params.query.dtype, [&]<class T>() {
+    attend_rows<T>(rows, [&](std::int32_t request, std::int64_t key, int kv_head) {
+      const T* row = static_cast<const T*>(params.kv_cache) +
+                     paged_row(cache, request, key) * row_dim(params) +
+                     std::int64_t{kv_head} * params.head_dim;
+      return KeyValue<T>{row, row + values_at};
+    });
+  });
+}
+
+}  // namespace dcp

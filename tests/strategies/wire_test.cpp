@@ -1,0 +1,106 @@
+// What the strategies put on the wire.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "comm/simulated/communicator.hpp"
+#include "strategies/registry.hpp"
+#include "tests/strategies/variants.hpp"
+
+namespace dcp::test {
+namespace {
+
+// What one rank sends in a call, by the algorithms that move the fewest bytes.
+std::size_t bytes_sent(const CollectiveOp::Params& call, int world_size) {
+  const auto peers = static_cast<std::size_t>(world_size - 1);
+  const std::size_t message = static_cast<std::size_t>(call.count) * size_bytes(call.dtype);
+  if (call.kind != CollectiveKind::kAllReduce) return peers * message;
+  return 2 * peers * message / static_cast<std::size_t>(world_size);
+}
+
+std::size_t bytes_sent(const GraphRecord& graph, int world_size) {
+  std::size_t sum = 0;
+  for (const GraphNode& node : graph.nodes) {
+    if (node.op != &kOpInfo<CollectiveOp>) continue;
+    CollectiveOp::Params call;
+    std::memcpy(&call, node.params.data(), sizeof(call));
+    sum += bytes_sent(call, world_size);
+  }
+  return sum;
+}
+
+// T*H*4 bytes of lse to every peer, and (N-1)/N of T*H*D elements once or twice; or packed rows.
+std::size_t egress_formula(const PartialsCase& p, const StrategyVariant& variant) {
+  const auto n = static_cast<std::size_t>(p.world_size);
+  const auto rows = static_cast<std::size_t>(p.num_tokens * p.num_heads);
+  const auto head_dim = static_cast<std::size_t>(p.head_dim);
+  if (variant.strategy->name() == "a2a") {
+    return (n - 1) * rows * (head_dim * size_bytes(p.dtype) + 4) / n;
+  }
+  const std::size_t passes = variant.strategy->name() == "ag_ar" ? 2 : 1;
+  const std::size_t payload = rows * head_dim * size_bytes(variant.reduce_dtype);
+  return (n - 1) * rows * 4 + passes * (n - 1) * payload / n;
+}
+
+// [N, T, h] rows of the payload's bits, then those of the fp32 lse, low half first; -inf in rows
+// that are masked on the sender, whatever the partial reports. Contiguous partials.
+std::vector<std::byte> expected_send(const PartialsCase& partials, const RankPartials& rank) {
+  std::vector<std::byte> send;
+  const auto append = [&send](const void* data, std::size_t count) {
+    const auto* bytes = static_cast<const std::byte*>(data);
+    send.insert(send.end(), bytes, bytes + count);
+  };
+  const std::size_t row_bytes =
+      static_cast<std::size_t>(partials.head_dim) * size_bytes(partials.dtype);
+  for (int first = 0; first < partials.num_heads; first += partials.heads_per_rank()) {
+    for (std::int64_t token = 0; token < partials.num_tokens; ++token) {
+      const bool is_padding = token == 4;
+      const bool is_masked = is_padding || rank.seq_lens[token < 2 ? 0 : token] == 0;
+      for (int head = first; head < first + partials.heads_per_rank(); ++head) {
+        const auto row = static_cast<std::size_t>(token * partials.num_heads + head);
+        constexpr std::uint32_t kMinusInfinity = 0xFF800000u;
+        append(rank.out.data() + row * row_bytes, row_bytes);
+        append(is_masked ? static_cast<const void*>(&kMinusInfinity)
+                         : rank.lse.data() + row * sizeof(float),
+               sizeof(float));
+      }
+    }
+  }
+  return send;
+}
+
+TEST(StrategyWire, EgressIsWhatTheCollectivesMove) {
+  for_each_variant([](const auto&, const PartialsCase& partials, const StrategyVariant& variant) {
+    PartialsOptions options = variant.options();
+    options.num_replays = 1;
+    const PartialsResult result = run_partials(*variant.strategy, partials, options);
+    EXPECT_EQ(result.egress_bytes, egress_formula(partials, variant));
+    for (const RankCombined& rank : result.ranks) {
+      EXPECT_EQ(bytes_sent(*rank.graph, partials.world_size), result.egress_bytes);
+    }
+  });
+}
+
+TEST(StrategyWire, TheAllToAllSendsTheBitsOfPartialsAndMaskedLses) {
+  for (const DType dtype : kDTypes) {
+    const PartialsCase partials = random_partials({.world_size = 3, .dtype = dtype, .seed = 8});
+    const PartialsResult result = run_partials(a2a_strategy(), partials, {});
+    for (std::size_t rank = 0; rank < result.ranks.size(); ++rank) {
+      EXPECT_TRUE(result.ranks[rank].send == expected_send(partials, partials.ranks[rank]))
+          << name(dtype) << ", rank " << rank;
+    }
+  }
+}
+
+// The interleaved and the split wire carry the same rows.
+TEST(StrategyWire, TheLayoutOfTheWireDoesNotChangeABit) {
+  for (const PartialsSpec& spec : few_specs()) {
+    const PartialsCase partials = random_partials(spec);
+    const Strategy& a2a = a2a_strategy();
+    expect_equal_bits(run_partials(a2a, partials, {.a2a_layout = A2aLayout::kInterleaved}),
+                      run_partials(a2a, partials, {.a2a_layout = A2aLayout::kSplit}));
+  }
+}
+
+}  // namespace
+}  // namespace dcp::test
