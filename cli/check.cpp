@@ -126,9 +126,6 @@ class CheckRun {
 }  // namespace
 
 int check_command(const Options& options) {
-  if (!options.overrides.empty()) {
-    throw InputError({.file = "dcpsim"}, "'--set' does not apply to 'check'");
-  }
   const auto files = input_files(options.paths, {".json", std::string(kDumpExtension)});
   CheckRun run(options);
   for (const std::string& file : files) run.check(file);

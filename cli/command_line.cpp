@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <sstream>
 #include <thread>
 
@@ -41,6 +42,9 @@ po::options_description scenario_options() {
   option("seed", text("N"), "seed of the schedule; data has data.seed");
   option("jobs", text("N"), "scenarios to run at a time (number of cores)");
   option("filter", text("GLOB"), "only scenarios whose file or name matches");
+  option("junit", text("FILE"), "also write the result as JUnit XML");
+  option("trace", text("FILE"), "write what ran when as Chrome trace events; one scenario only");
+  option("dump", text("DIR"), "write every tensor of every computing step as safetensors");
   return options;
 }
 
@@ -48,7 +52,7 @@ po::options_description general_options() {
   po::options_description options("Options", 100);
   auto option = options.add_options();
   option("json", po::value<std::string>()->value_name("FILE"), "also write the result as JSON");
-  option("no-color", "plain output (also NO_COLOR=1)");
+  option("no-color", "plain output: no colour (also NO_COLOR=1), no progress line");
   option("verbose", "say more");
   option("help,h", "this text");
   option("version", "version of the program");
@@ -185,16 +189,37 @@ void require_fitting(const Options& options, const po::variables_map& values) {
     for (const std::string& path : options.paths) {
       if (!std::filesystem::exists(path)) refuse("no such file or folder: " + in_quotes(path));
     }
-    return;
-  }
-  if (!options.paths.empty()) {
+  } else if (!options.paths.empty()) {
     refuse(command + " takes no PATH, but got " + in_quotes(options.paths.front()));
   }
-  const po::options_description denied = scenario_options();
-  for (const auto& option : denied.options()) {
-    if (values.count(option->long_name()) == 0) continue;
+  const po::options_description known = scenario_options();
+  const auto& refused = options.command->refused;
+  for (const auto& option : known.options()) {
+    const bool applies = options.command->takes_paths &&
+                         std::ranges::find(refused, option->long_name()) == refused.end();
+    if (applies || values.count(option->long_name()) == 0) continue;
     refuse("'--" + option->long_name() + "' does not apply to " + command);
   }
+}
+
+// Reports would overwrite each other, or a folder would stand where a file should.
+void take_report_paths(const po::variables_map& values, Options& options) {
+  std::map<std::string, std::string> used;
+  const auto take = [&](const char* option, std::string& path) {
+    if (values.count(option) == 0) return;
+    path = text_of(values, option);
+    const std::string written = std::string("--") + option;
+    if (path.empty()) refuse(in_quotes(written) + " needs a name");
+    const auto [other, is_new] = used.emplace(path, written);
+    if (!is_new) {
+      refuse(in_quotes(other->second) + " and " + in_quotes(written) +
+             " name the same place: " + in_quotes(path));
+    }
+  };
+  take("json", options.json_path);
+  take("junit", options.junit_path);
+  take("trace", options.trace_path);
+  take("dump", options.dump_path);
 }
 
 }  // namespace
@@ -223,11 +248,12 @@ Options parse_command_line(const std::vector<std::string>& arguments,
   options.jobs = values.count("jobs") != 0
                      ? number("--jobs", text_of(values, "jobs"), 1)
                      : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
-  options.json_path = text_of(values, "json");
+  take_report_paths(values, options);
   options.filter = text_of(values, "filter");
   options.verbose = values.count("verbose") != 0;
   options.color = wants_color(values.count("no-color") != 0, std::getenv("NO_COLOR"),
                               isatty(STDOUT_FILENO) != 0);
+  options.progress = values.count("no-color") == 0 && isatty(STDERR_FILENO) != 0;
   return options;
 }
 

@@ -21,6 +21,7 @@ struct Command {
   std::string_view help;
   bool takes_paths;  // then at least one path is required, and the scenario options are allowed
   int (*run)(const Options&);
+  std::span<const std::string_view> refused = {};  // scenario options that mean nothing to it
 };
 
 enum class Backend : std::uint8_t { kHost, kCuda };
@@ -32,10 +33,14 @@ struct Options {
   std::vector<std::string> strategies;  // registered names, none twice; empty: the scenario's own
   std::vector<Override> overrides;      // --set, in order
   std::optional<std::uint64_t> seed;    // of the schedule
-  std::string json_path;                // empty: no report
-  int jobs = 1;                         // scenarios at a time, >= 1; default: one for each core
-  std::string filter;                   // glob for scenarios; empty: all
-  bool color = false;                   // stdout takes colour
+  std::string json_path;                // empty: no report; so for the next three
+  std::string junit_path;
+  std::string trace_path;
+  std::string dump_path;  // a folder
+  int jobs = 1;           // scenarios at a time, >= 1; default: one for each core
+  std::string filter;     // glob for scenarios; empty: all
+  bool color = false;     // stdout takes colour
+  bool progress = false;  // stderr is a terminal that may show what is running
   bool verbose = false;
   bool show_help = false;
   bool show_version = false;

@@ -10,10 +10,13 @@
 namespace dcp {
 namespace {
 
+// A vector file is no scenario: it has no keys, and nothing is captured.
+constexpr std::string_view kRefusedByCheck[] = {"set", "junit", "trace", "dump"};
+
 constexpr std::array kCommands = {
     Command{"run", "runs scenarios: capture, replay, check", true, run_command},
     Command{"check", "runs stored partials through the strategies and compares", true,
-            check_command},
+            check_command, kRefusedByCheck},
     Command{"list", "strategies, model presets, step verbs, kinds of findings", false,
             list_command},
     Command{"doctor", "what this machine can run, and why not the rest", false, doctor_command},

@@ -1,8 +1,6 @@
 #include "cli/json_file.hpp"
 
-#include <fstream>
-
-#include "core/error.hpp"
+#include "cli/report_file.hpp"
 
 namespace dcp {
 
@@ -11,10 +9,9 @@ nlohmann::ordered_json report_head() {
 }
 
 void write_json_file(const std::string& path, const nlohmann::ordered_json& report) {
-  std::ofstream file(path);
-  file << report.dump(2) << '\n';
-  file.close();
-  if (!file) throw InputError({.file = path}, "cannot write this file");
+  // File names may hold bytes that are no text: JSON gets U+FFFD for them.
+  constexpr auto kReplace = nlohmann::ordered_json::error_handler_t::replace;
+  write_report_file(path, report.dump(2, ' ', false, kReplace) + '\n');
 }
 
 }  // namespace dcp

@@ -1,35 +1,36 @@
 #include "cli/run.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <condition_variable>
+#include <filesystem>
 #include <iostream>
-#include <mutex>
-#include <thread>
+#include <map>
 
 #include "cli/input_files.hpp"
 #include "cli/json_file.hpp"
+#include "cli/progress_line.hpp"
+#include "cli/report_file.hpp"
+#include "cli/run_jobs.hpp"
 #include "cli/run_json.hpp"
+#include "cli/run_junit.hpp"
 #include "cli/run_text.hpp"
+#include "cli/run_trace.hpp"
+#include "cli/shell_word.hpp"
 #include "core/error.hpp"
 #include "core/scenario_reader.hpp"
 #include "harness/scenario_runner.hpp"
+#include "harness/schedule_trace.hpp"
 #include "strategies/registry.hpp"
 
 namespace dcp {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::uint64_t kDefaultSeed = 1;
 
-// One file; its scenario is run under each of its strategies.
-struct Job {
-  std::string file;
-  std::vector<ScenarioReport> reports;
-  bool done = false;
-};
-
 std::vector<std::string> strategies_to_run(const Scenario& scenario, const Options& options) {
+  if (scenario.only.backend == "cuda") return {};
   auto names = options.strategies.empty() ? scenario.strategies : options.strategies;
   const auto& only = scenario.only.strategies;
   if (!only.empty()) {
@@ -40,114 +41,149 @@ std::vector<std::string> strategies_to_run(const Scenario& scenario, const Optio
   return names;
 }
 
-std::vector<ScenarioReport> run_file(const std::string& file, const Options& options) {
-  std::vector<ScenarioReport> reports;
-  try {
-    const Scenario scenario = read_scenario(file, options.overrides);
-    require_supported(scenario);
-    if (scenario.only.backend == "cuda") return reports;
-    for (const std::string& name : strategies_to_run(scenario, options)) {
-      reports.push_back(run_scenario(scenario, *find_strategy(name),
-                                     {.seed = options.seed.value_or(kDefaultSeed)}));
+// All files of one `run`, and what becomes of them.
+class Run {
+ public:
+  explicit Run(const Options& options)
+      : options_(options), seed_(options.seed.value_or(kDefaultSeed)) {
+    for (std::string& file : input_files(options.paths, {".yaml", ".yml"}, "rejected")) {
+      if (matches_filter(file, options.filter)) jobs_.push_back({.file = std::move(file)});
     }
-  } catch (const InputError& error) {
-    ScenarioReport refused;
-    refused.file = file;
-    refused.strategy = "-";
-    refused.status = Status::kError;
-    refused.bad_input = error.what();
-    reports.push_back(std::move(refused));
+    if (jobs_.empty()) throw InputError({.file = "dcpsim"}, "no scenario matches the filter");
+    prepare_reports();
   }
-  return reports;
-}
 
-std::string in_shell(const std::string& word) {
-  if (word.find_first_of(" '\"$`\\*?[]{}()&;|<>~#!") == std::string::npos) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return quoted + "'";
-}
-
-std::string reproduce_command(const ScenarioReport& report, const Options& options) {
-  std::string command = "./dcpsim run " + in_shell(report.file) + " --strategy " + report.strategy +
-                        " --seed " + std::to_string(options.seed.value_or(kDefaultSeed));
-  for (const Override& set : options.overrides) {
-    command += " --set " + in_shell(set.key + "=" + set.value);
+  int run() {
+    std::cout << "dcpsim " DCPSIM_VERSION ", host backend, seed " << seed_ << '\n';
+    const RunText style{.color = options_.color, .steps = options_.verbose || jobs_.size() == 1};
+    ProgressLine line(std::cerr, options_.progress, terminal_width());
+    run_jobs(
+        jobs_, options_.jobs,
+        {.run = [this](const std::string& file) { return run_file(file); },
+         .report =
+             [&](Job& job) {
+               line.erase();
+               for (ScenarioReport& report : job.reports) take(std::move(report), style);
+               std::cout.flush();
+             },
+         .progress = [&](std::size_t num_done,
+                         const std::string& file) { line.show(num_done, jobs_.size(), file); }});
+    line.erase();
+    return finish();
   }
-  return command;
-}
 
-// Runs the jobs on `options.jobs` threads; calls `report` for each job in order, as it gets done.
-template <class Report>
-void run_jobs(std::vector<Job>& jobs, const Options& options, const Report& report) {
-  std::mutex mutex;
-  std::condition_variable progress;
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < jobs.size(); i = next++) {
-      auto reports = run_file(jobs[i].file, options);
-      const std::lock_guard lock(mutex);
-      jobs[i].reports = std::move(reports);
-      jobs[i].done = true;
-      progress.notify_one();
+ private:
+  // Everything about the options that can be wrong is said before anything runs.
+  void prepare_reports() const {
+    if (!options_.trace_path.empty()) require_one_run();
+    if (!options_.dump_path.empty()) require_distinct_names();
+    for (const auto* path : {&options_.json_path, &options_.junit_path, &options_.trace_path}) {
+      if (!path->empty()) require_writable(*path);
     }
-  };
-  std::vector<std::jthread> workers;
-  const auto num_workers =
-      std::min<std::size_t>(static_cast<std::size_t>(options.jobs), jobs.size());
-  for (std::size_t i = 0; i < num_workers; ++i) workers.emplace_back(work);
-  for (Job& job : jobs) {
-    std::unique_lock lock(mutex);
-    progress.wait(lock, [&] { return job.done; });
-    lock.unlock();
-    report(job);
+    if (options_.dump_path.empty()) return;
+    std::error_code error;
+    fs::create_directories(options_.dump_path, error);
+    if (error) {
+      throw InputError({.file = options_.dump_path},
+                       "cannot create this folder: " + error.message());
+    }
   }
-}
 
-struct Totals {
-  int passed = 0;
-  int failed = 0;
-  int refused = 0;
-
-  void add(Status status) {
-    passed += status == Status::kPass;
-    failed += status == Status::kFail;
-    refused += status == Status::kError;
+  // Clocks of several schedules have nothing to do with each other.
+  void require_one_run() const {
+    const std::string rule = "'--trace' shows one scenario under one strategy: ";
+    if (jobs_.size() != 1) {
+      throw InputError({.file = "dcpsim"},
+                       rule + "these are " + std::to_string(jobs_.size()) + " scenarios");
+    }
+    const Scenario scenario = read_scenario(jobs_.front().file, options_.overrides);
+    const std::size_t count = strategies_to_run(scenario, options_).size();
+    if (count == 1) return;
+    throw InputError({.file = "dcpsim"}, rule + jobs_.front().file + " runs under " +
+                                             std::to_string(count) + "; '--strategy' chooses one");
   }
-  int exit_code() const { return refused > 0 ? 2 : failed > 0 ? 1 : 0; }
+
+  // The folder of a dump is named after the file.
+  void require_distinct_names() const {
+    std::map<std::string, std::string> files;
+    for (const Job& job : jobs_) {
+      const auto [other, is_new] = files.emplace(fs::path(job.file).stem().string(), job.file);
+      if (is_new) continue;
+      throw InputError({.file = "dcpsim"}, "'--dump' needs file names that differ: " +
+                                               other->second + " and " + job.file);
+    }
+  }
+
+  std::string dump_folder(const std::string& file, const std::string& strategy, bool alone) const {
+    if (options_.dump_path.empty() || alone) return options_.dump_path;
+    return (fs::path(options_.dump_path) / fs::path(file).stem() / strategy).string();
+  }
+
+  std::vector<ScenarioReport> run_file(const std::string& file) {
+    std::vector<ScenarioReport> reports;
+    try {
+      const Scenario scenario = read_scenario(file, options_.overrides);
+      require_supported(scenario);
+      const auto strategies = strategies_to_run(scenario, options_);
+      const bool alone = jobs_.size() == 1 && strategies.size() == 1;
+      for (const std::string& name : strategies) {
+        const RunOptions run_options{.seed = seed_,
+                                     .dump_folder = dump_folder(file, name, alone),
+                                     .overrides = options_.overrides,
+                                     .trace = options_.trace_path.empty() ? nullptr : &trace_};
+        reports.push_back(run_scenario(scenario, *find_strategy(name), run_options));
+      }
+    } catch (const InputError& error) {
+      ScenarioReport refused;
+      refused.file = file;
+      refused.strategy = "-";
+      refused.status = Status::kError;
+      refused.bad_input = error.what();
+      reports.push_back(std::move(refused));
+    }
+    return reports;
+  }
+
+  std::string reproduce_command(const ScenarioReport& report) const {
+    std::string command = "./dcpsim run " + in_shell(report.file) + " --strategy " +
+                          report.strategy + " --seed " + std::to_string(seed_);
+    for (const Override& set : options_.overrides) {
+      command += " --set " + in_shell(set.key + "=" + set.value);
+    }
+    return command;
+  }
+
+  void take(ScenarioReport&& report, const RunText& style) {
+    print_scenario(std::cout, report, style, reproduce_command(report));
+    reports_.push_back(std::move(report));
+  }
+
+  int finish() const {
+    const auto count = [this](Status status) {
+      return std::count_if(reports_.begin(), reports_.end(),
+                           [&](const ScenarioReport& report) { return report.status == status; });
+    };
+    const auto failed = count(Status::kFail);
+    const auto refused = count(Status::kError);
+    std::cout << count(Status::kPass) << " passed, " << failed << " failed, " << refused
+              << " refused\n";
+    if (!options_.json_path.empty()) write_json_file(options_.json_path, run_json(reports_, seed_));
+    if (!options_.junit_path.empty()) write_report_file(options_.junit_path, junit_xml(reports_));
+    if (!options_.trace_path.empty()) {
+      write_json_file(options_.trace_path, trace_json(trace_, reports_.front(), seed_));
+    }
+    return refused > 0 ? 2 : failed > 0 ? 1 : 0;
+  }
+
+  const Options& options_;
+  std::uint64_t seed_;
+  std::vector<Job> jobs_;
+  std::vector<ScenarioReport> reports_;  // in order of the files
+  ScheduleTrace trace_;                  // of the one run that '--trace' allows
 };
 
 }  // namespace
 
-int run_command(const Options& options) {
-  std::vector<Job> jobs;
-  for (std::string& file : input_files(options.paths, {".yaml", ".yml"}, "rejected")) {
-    if (matches_filter(file, options.filter))
-      jobs.push_back({.file = std::move(file), .reports = {}});
-  }
-  if (jobs.empty()) throw InputError({.file = "dcpsim"}, "no scenario matches the filter");
-
-  std::cout << "dcpsim " DCPSIM_VERSION ", host backend, seed "
-            << options.seed.value_or(kDefaultSeed) << '\n';
-  const RunText style{.color = options.color, .steps = options.verbose || jobs.size() == 1};
-  nlohmann::ordered_json json = report_head();
-  json["tool"]["backend"] = "host";
-  json["tool"]["comm"] = "simulated";
-  json["tool"]["seed"] = options.seed.value_or(kDefaultSeed);
-  json["scenarios"] = nlohmann::ordered_json::array();
-  Totals totals;
-  run_jobs(jobs, options, [&](const Job& job) {
-    for (const ScenarioReport& report : job.reports) {
-      print_scenario(std::cout, report, style, reproduce_command(report, options));
-      json["scenarios"].push_back(scenario_json(report));
-      totals.add(report.status);
-    }
-    std::cout.flush();
-  });
-  std::cout << totals.passed << " passed, " << totals.failed << " failed, " << totals.refused
-            << " refused\n";
-  if (!options.json_path.empty()) write_json_file(options.json_path, json);
-  return totals.exit_code();
-}
+int run_command(const Options& options) { return Run(options).run(); }
 
 }  // namespace dcp

@@ -1,6 +1,7 @@
 #include "cli/run_json.hpp"
 
-#include <cmath>
+#include "cli/comparison_json.hpp"
+#include "cli/json_file.hpp"
 
 namespace dcp {
 
@@ -8,29 +9,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// JSON has no infinities and no NaN: they are strings.
-Json number_json(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return value;
-}
-
 Json check_json(const LevelReport& level) {
-  const Comparison& c = level.comparison;
-  Json json = {{"level", level.level},
-               {"max_abs_error", number_json(c.max_abs_error)},
-               {"max_error_over_tolerance", number_json(c.max_error_over_tolerance)},
-               {"first_bad", nullptr}};
-  if (c.first_bad) {
-    const ElementPlace& at = c.first_bad->at;
-    json["first_bad"] = {{"rank", at.rank},
-                         {"layer", at.layer},
-                         {"row", at.row},
-                         {"head", at.head},
-                         {"element", at.element < 0 ? Json("lse") : Json(at.element)},
-                         {"got", number_json(c.first_bad->got)},
-                         {"want", number_json(c.first_bad->want)}};
-  }
+  Json json = {{"level", level.level}};
+  json.update(comparison_json(level.comparison));
   return json;
 }
 
@@ -62,9 +43,7 @@ Json step_json(const StepReport& step) {
   return json;
 }
 
-}  // namespace
-
-nlohmann::ordered_json scenario_json(const ScenarioReport& report) {
+Json scenario_json(const ScenarioReport& report) {
   Json json = {{"file", report.file},
                {"strategy", report.strategy},
                {"status", name(report.status)},
@@ -72,6 +51,20 @@ nlohmann::ordered_json scenario_json(const ScenarioReport& report) {
                {"error", report.bad_input.empty() ? Json(nullptr) : Json(report.bad_input)}};
   json["steps"] = Json::array();
   for (const StepReport& step : report.steps) json["steps"].push_back(step_json(step));
+  return json;
+}
+
+}  // namespace
+
+nlohmann::ordered_json run_json(std::span<const ScenarioReport> reports, std::uint64_t seed) {
+  Json json = report_head();
+  Json& tool = json["tool"];
+  tool["backend"] = "host";
+  tool["comm"] = "simulated";
+  tool["seed"] = seed;
+  for (const char* none : {"gpu", "driver", "nccl"}) tool[none] = nullptr;  // the host has none
+  json["scenarios"] = Json::array();
+  for (const ScenarioReport& report : reports) json["scenarios"].push_back(scenario_json(report));
   return json;
 }
 

@@ -1,12 +1,15 @@
 // The JSON report of `run`; its fields are listed in scenarios/README.md.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "harness/report.hpp"
 
 namespace dcp {
 
-nlohmann::ordered_json scenario_json(const ScenarioReport& report);
+// `seed`: of the schedule.
+nlohmann::ordered_json run_json(std::span<const ScenarioReport> reports, std::uint64_t seed);
 
 }  // namespace dcp

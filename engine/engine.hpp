@@ -64,6 +64,33 @@ struct LayerValues {
   std::vector<RankLayerValues> ranks;
 };
 
+// A tensor as the engine stored it, bit for bit, without head padding.
+struct TensorBits {
+  DType dtype = DType::kFp32;
+  std::vector<std::int64_t> shape;
+  std::vector<std::byte> bytes;
+};
+
+// The bits of one layer.
+struct RankLayerBits {
+  TensorBits partial_out;         // [T, H, D]
+  TensorBits partial_lse;         // [T, H]
+  TensorBits out;                 // [T, h or H, D]
+  std::optional<TensorBits> lse;  // [T, h or H]; nothing where no LSE is returned
+};
+struct LayerBits {
+  TensorBits query;  // [T, H, Dq] as attention read it, on rank 0
+  std::vector<RankLayerBits> ranks;
+};
+
+// A workspace buffer of a step that ran.
+struct WorkspaceRef {
+  const StepRun& run;
+  int rank;
+  int ubatch;
+  std::string_view name;
+};
+
 class Engine {
  public:
   // Allocates every persistent buffer. StepError heads_not_divisible, capacity.
@@ -93,9 +120,11 @@ class Engine {
 
   LayerValues read_layer(const StepRun& run, int layer) const;
 
-  // Bytes of a buffer of the run on a rank, ubatch after ubatch; empty where the step has none of
-  // that name.
-  std::vector<std::byte> read_buffer(const StepRun& run, int rank, std::string_view name) const;
+  LayerBits read_layer_bits(const StepRun& run, int layer) const;
+
+  // What a rank's workspace buffer holds of the layer that used it last; nothing where the step has
+  // none of that name, or one without a stated shape.
+  std::optional<TensorBits> read_workspace(const WorkspaceRef& ref) const;
 
   const Capacity& capacity() const { return capacity_; }
   const InputData& data() const { return data_; }
@@ -116,6 +145,7 @@ class Engine {
   EngineStep* graph_for(const Batch& batch, std::int64_t rows);
   StepRun run_eagerly(const Batch& batch, const BatchLayout& layout);
   void destroy(EngineStep& step);
+  TensorBits read_query_bits(Rank& rank, const StepRun& run, int layer) const;
   Buffer find_buffer(const BufferRef& ref, int rank, StepShape& shape) const;
   void read_ubatch(Rank& rank, const UbatchStep& step, int layer, RankLayerValues& values) const;
 

@@ -173,20 +173,4 @@ LayerValues Engine::read_layer(const StepRun& run, int layer) const {
   return values;
 }
 
-std::vector<std::byte> Engine::read_buffer(const StepRun& run, int rank,
-                                           std::string_view name) const {
-  std::vector<std::byte> bytes;
-  world_.each_rank([&](Rank& each) {
-    if (each.index != rank) return;
-    for (const UbatchStep& ubatch : run.step->ranks[rank].ubatches) {
-      const Buffer* buffer = ubatch.buffers.find(name);
-      if (buffer == nullptr) continue;
-      const std::size_t begin = bytes.size();
-      bytes.resize(begin + buffer->size_bytes);
-      each.runtime.read(bytes.data() + begin, buffer->data, buffer->size_bytes);
-    }
-  });
-  return bytes;
-}
-
 }  // namespace dcp

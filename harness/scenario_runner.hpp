@@ -3,15 +3,22 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
-#include "core/scenario.hpp"
+#include "core/scenario_reader.hpp"
 #include "harness/report.hpp"
 #include "strategies/strategy.hpp"
 
 namespace dcp {
 
+class ScheduleTrace;
+
 struct RunOptions {
-  std::uint64_t seed = 0;  // of the schedule
+  std::uint64_t seed = 0;                // of the schedule
+  std::string dump_folder = {};          // for every tensor of every computing step; empty: none
+  std::vector<Override> overrides = {};  // that the scenario was read with, for the dump
+  ScheduleTrace* trace = nullptr;        // told of everything that runs; null: nobody is
 };
 
 // Steps that run where a scenario names none: capture every size, then replay every batch, in

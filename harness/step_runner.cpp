@@ -66,6 +66,16 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b, std::si
 
 }  // namespace
 
+StepRunner::StepRunner(const Scenario& scenario, const Strategy& strategy,
+                       const RunOptions& options)
+    : scenario_(scenario),
+      strategy_(strategy),
+      world_(scenario.world_size, options.seed, scenario.graph.ubatches),
+      trace_(options.trace) {
+  world_.observe(trace_);
+  if (!options.dump_folder.empty()) dump_.emplace(scenario, strategy.name(), options);
+}
+
 StepReport StepRunner::run(const Step& step, int index) {
   const auto begin = std::chrono::steady_clock::now();
   const Expect expect = expectation_of(step, strategy_.name());
@@ -75,6 +85,7 @@ StepReport StepRunner::run(const Step& step, int index) {
   report.verb = step.verb_name;
   report.what = std::visit(VerbText{}, step.verb);
   last_output_ = std::to_string(index);
+  if (trace_ != nullptr) trace_->begin_step(index);
   try {
     perform(step, expect, report);
   } catch (const StepError& error) {
@@ -155,7 +166,13 @@ void StepRunner::examine(const StepRun& run, const Batch& batch, const Expect& e
   describe_ranks(run, report);
 
   LayerResult right;
-  if (checks_reference(expect)) check_layers(run, batch, report, right);
+  if (checks_reference(expect)) {
+    check_layers(run, batch, report, right);
+  } else if (dump_) {
+    StepReport unchecked;
+    check_layers(run, batch, unchecked, right);
+  }
+  if (dump_) dump_->write(*engine_, run, report.index);
   StepOutput output = read_output(run);
   hold_to_outputs(run, output, right, expect, report);
   outputs_[last_output_] = std::move(output);
@@ -189,6 +206,7 @@ void StepRunner::check_layers(const StepRun& run, const Batch& batch, StepReport
     new_tokens.merge(check.new_tokens);
     merge.merge(check.merge);
     whole.merge(check.step);
+    if (dump_) dump_->add_reference(check.expected);
     last_layer = std::move(check.expected);
   }
   if (!given) report.checks.push_back({"partial", partial});

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,15 +11,15 @@
 #include "engine/engine.hpp"
 #include "harness/expectation.hpp"
 #include "harness/scenario_runner.hpp"
+#include "harness/schedule_trace.hpp"
+#include "harness/step_dump.hpp"
 
 namespace dcp {
 
 class StepRunner {
  public:
-  StepRunner(const Scenario& scenario, const Strategy& strategy, const RunOptions& options)
-      : scenario_(scenario),
-        strategy_(strategy),
-        world_(scenario.world_size, options.seed, scenario.graph.ubatches) {}
+  // Throws InputError where the folder for dumps cannot be created.
+  StepRunner(const Scenario& scenario, const Strategy& strategy, const RunOptions& options);
 
   // Throws InputError where a step is refused for what the scenario says and does not expect it.
   StepReport run(const Step& step, int index);
@@ -41,6 +42,8 @@ class StepRunner {
   const Strategy& strategy_;
   HostWorld world_;
   std::unique_ptr<Engine> engine_;
+  ScheduleTrace* trace_;
+  std::optional<StepDump> dump_;
   bool stubbed_ = false;                       // the attention stage is not exact
   std::map<std::string, StepOutput> outputs_;  // by step name and by index, for same_bits_as
   std::string last_output_;                    // key of the step in progress

@@ -38,6 +38,9 @@ struct OpInfo {
   void (*arrive)(const void* params);
   bool (*ready)(const void* params);
   std::string (*waits_for)(const void* params);
+
+  // For ops whose params say what they do: a name for people. Null: `name` says it all.
+  std::string_view (*label)(const void* params);
 };
 
 template <class O>
@@ -53,6 +56,11 @@ concept BlockingOp = Op<O> && requires(const typename O::Params& params) {
   O::arrive(params);
   { O::ready(params) } -> std::same_as<bool>;
   { O::waits_for(params) } -> std::convertible_to<std::string>;
+};
+
+template <class O>
+concept LabelledOp = Op<O> && requires(const typename O::Params& params) {
+  { O::label(params) } -> std::convertible_to<std::string_view>;
 };
 
 namespace op_detail {
@@ -73,6 +81,9 @@ constexpr OpInfo make_info() {
     info.arrive = [](const void* p) { O::arrive(as<O>(p)); };
     info.ready = [](const void* p) { return O::ready(as<O>(p)); };
     info.waits_for = [](const void* p) { return O::waits_for(as<O>(p)); };
+  }
+  if constexpr (LabelledOp<O>) {
+    info.label = [](const void* p) { return std::string_view(O::label(as<O>(p))); };
   }
   return info;
 }

@@ -17,10 +17,9 @@ class A2a final : public Strategy {
   bool keeps_all_heads() const override { return false; }
 
   void plan(const StepShape& shape, BufferPlan& plan) const override {
-    const std::size_t all = static_cast<std::size_t>(packed(shape).elements_per_peer()) *
-                            shape.world_size * size_bytes(shape.dtype);
-    plan.add("send", all, Lifetime::kWorkspace);
-    plan.add("recv", all, Lifetime::kWorkspace);
+    for (const char* buffer : {"send", "recv"}) {
+      plan.add(buffer, shape.dtype, packed_shape(shape), Lifetime::kWorkspace);
+    }
   }
 
   void enqueue(const Lane& lane, const StepShape& shape, const BufferSet& buffers,
@@ -64,6 +63,15 @@ class A2a final : public Strategy {
             .head_dim = shape.head_dim,
             .dtype = shape.dtype,
             .layout = shape.a2a_layout};
+  }
+
+  // [N, T, h, D + lanes]; of the split layout, whose rows are in two places, [N, T*h*(D + lanes)].
+  static std::vector<std::int64_t> packed_shape(const StepShape& shape) {
+    if (shape.a2a_layout == A2aLayout::kSplit) {
+      return {shape.world_size, packed(shape).elements_per_peer()};
+    }
+    return {shape.world_size, shape.num_tokens, shape.heads_per_rank,
+            shape.head_dim + lse_lanes(shape.dtype)};
   }
 };
 

@@ -19,10 +19,10 @@ class AgAr final : public Strategy {
 
   void plan(const StepShape& shape, BufferPlan& plan) const override {
     plan_gathered_lse(shape, plan);
-    const std::size_t all = static_cast<std::size_t>(num_elements(shape));
-    plan.add("send", all * size_bytes(shape.reduce_dtype), Lifetime::kWorkspace);
+    const std::vector<std::int64_t> rows = {shape.num_tokens, shape.num_heads, shape.head_dim};
+    plan.add("send", shape.reduce_dtype, rows, Lifetime::kWorkspace);
     if (shape.reduce_dtype != shape.dtype) {
-      plan.add("recv", all * size_bytes(shape.reduce_dtype), Lifetime::kWorkspace);
+      plan.add("recv", shape.reduce_dtype, rows, Lifetime::kWorkspace);
     }
   }
 

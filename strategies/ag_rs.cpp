@@ -18,11 +18,12 @@ class AgRs final : public Strategy {
 
   void plan(const StepShape& shape, BufferPlan& plan) const override {
     plan_gathered_lse(shape, plan);
-    const std::size_t part = static_cast<std::size_t>(part_elements(shape));
-    plan.add("send", part * shape.world_size * size_bytes(shape.reduce_dtype),
-             Lifetime::kWorkspace);
+    const std::int64_t heads = shape.heads_per_rank;
+    plan.add("send", shape.reduce_dtype,
+             {shape.world_size, shape.num_tokens, heads, shape.head_dim}, Lifetime::kWorkspace);
     if (shape.reduce_dtype != shape.dtype) {
-      plan.add("recv", part * size_bytes(shape.reduce_dtype), Lifetime::kWorkspace);
+      plan.add("recv", shape.reduce_dtype, {shape.num_tokens, heads, shape.head_dim},
+               Lifetime::kWorkspace);
     }
   }
 

@@ -3,11 +3,14 @@
 
 #include <cassert>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "core/dtype.hpp"
 #include "core/handles.hpp"
 
 namespace dcp {
@@ -20,12 +23,23 @@ struct BufferSpec {
   std::string name;
   std::size_t size_bytes;
   Lifetime lifetime;
+  DType dtype = DType::kFp32;            // of what has a shape
+  std::vector<std::int64_t> shape = {};  // elements, row-major; empty: bytes without a stated form
 };
 
 class BufferPlan {
  public:
   void add(std::string_view name, std::size_t size_bytes, Lifetime lifetime) {
-    specs_.push_back({std::string(name), size_bytes, lifetime});
+    specs_.push_back({.name = std::string(name), .size_bytes = size_bytes, .lifetime = lifetime});
+  }
+  void add(std::string_view name, DType dtype, std::vector<std::int64_t> shape, Lifetime lifetime) {
+    std::size_t size = size_bytes(dtype);
+    for (const std::int64_t dim : shape) size *= static_cast<std::size_t>(dim);
+    specs_.push_back({.name = std::string(name),
+                      .size_bytes = size,
+                      .lifetime = lifetime,
+                      .dtype = dtype,
+                      .shape = std::move(shape)});
   }
   const std::vector<BufferSpec>& specs() const& { return specs_; }
   const std::vector<BufferSpec>& specs() const&& = delete;  // the plan must outlive its specs

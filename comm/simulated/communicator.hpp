@@ -30,6 +30,7 @@ struct CollectiveOp {
   static bool ready(const Params& params);
   static std::string waits_for(const Params& params);
   static void run(const Params& params);
+  static std::string_view label(const Params& params) { return name(params.kind); }
 };
 
 class Communicator {

@@ -40,6 +40,9 @@ class HostWorld final : public World {
 
   HostRuntime& runtime(int rank) { return ranks_.at(rank)->runtime; }
 
+  // Shows all work to the observer from here on; null: nobody.
+  void observe(ScheduleObserver* observer) { scheduler_.observe(observer); }
+
  private:
   struct RankState {
     RankState(HostWorld& world, int rank, int world_size);

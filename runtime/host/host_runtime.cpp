@@ -133,7 +133,8 @@ void HostRuntime::launch(GraphExec exec, Stream stream) {
                                          .params = node.params.data(),
                                          .owned = {},
                                          .rank = rank_,
-                                         .where = executable.record.pool},
+                                         .where = executable.record.pool,
+                                         .stream = node.stream},
                                         dependencies));
     all.push_back(node_tasks.back());
   }

@@ -42,6 +42,7 @@ void Scheduler::abandon() {
   runnable_.clear();
   waiting_.clear();
   num_pending_ = 0;
+  if (observer_ != nullptr) observer_->abandoned();
 }
 
 // One scheduling decision: start a runnable task, or complete a waiting one whose time has come.
@@ -69,6 +70,7 @@ void Scheduler::step() {
   if (task.op != nullptr && task.op->arrive != nullptr) {
     task.op->arrive(task.params);
     waiting_.push_back(id);
+    if (observer_ != nullptr) observer_->stepped(id, task, false);
   } else {
     execute(id);
   }
@@ -90,6 +92,7 @@ void Scheduler::execute(TaskId id) {
 
 void Scheduler::finish(TaskId id) {
   Entry& finished = entry(id);
+  if (observer_ != nullptr) observer_->stepped(id, finished.task, true);
   finished.done = true;
   --num_pending_;
   for (const TaskId successor : finished.successors) {

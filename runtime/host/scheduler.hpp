@@ -8,6 +8,7 @@
 #include <random>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/op.hpp"
@@ -22,7 +23,20 @@ struct Task {
   const void* params = nullptr;  // must stay valid until the task is done
   std::vector<std::byte> owned;  // params of an eager op live here
   int rank = 0;
-  std::string where;  // stream or graph, for messages
+  std::string where;             // stream or graph, for messages
+  std::string_view stream = {};  // of a graph's node: the stream that it was captured on
+};
+
+// Watches what the scheduler does. One call of stepped() is one scheduling decision.
+class ScheduleObserver {
+ public:
+  virtual ~ScheduleObserver() = default;
+
+  // The task is done or, where it has to wait for others, has arrived and waits.
+  virtual void stepped(TaskId id, const Task& task, bool done) = 0;
+
+  // The pending tasks were forgotten: those that wait will not be done.
+  virtual void abandoned() = 0;
 };
 
 class Scheduler {
@@ -45,6 +59,9 @@ class Scheduler {
   // Forgets all pending tasks, as after a failure.
   void abandon();
 
+  // From here on; null: nobody. The observer must outlive the scheduler's work.
+  void observe(ScheduleObserver* observer) { observer_ = observer; }
+
  private:
   struct Entry {
     Task task;
@@ -61,6 +78,7 @@ class Scheduler {
   [[noreturn]] void report_deadlock();
 
   std::mt19937_64 random_;
+  ScheduleObserver* observer_ = nullptr;
   std::deque<Entry> entries_;  // tasks first_, first_ + 1, ...
   TaskId first_ = 0;
   std::int64_t num_pending_ = 0;

@@ -17,8 +17,10 @@ using testing::Not;
 
 int do_nothing(const Options&) { return 0; }
 
+constexpr std::string_view kRefused[] = {"set", "dump"};
 constexpr std::array kCommands = {
     Command{"run", "runs scenarios", true, do_nothing},
+    Command{"check", "checks vectors", true, do_nothing, kRefused},
     Command{"doctor", "looks around", false, do_nothing},
 };
 constexpr std::array<std::string_view, 3> kStrategies = {"a2a", "ag_ar", "ag_rs"};
@@ -68,6 +70,30 @@ TEST(CommandLine, DefaultsLeaveTheScenarioAsItIs) {
   EXPECT_EQ(options.filter, "");
   EXPECT_GE(options.jobs, 1);
   EXPECT_FALSE(options.verbose);
+}
+
+TEST(CommandLine, ReportsGoWhereTheyAreAsked) {
+  const Options options = parse_run({"--json", "a", "--junit", "b", "--trace", "c", "--dump", "d"});
+  EXPECT_EQ(options.json_path, "a");
+  EXPECT_EQ(options.junit_path, "b");
+  EXPECT_EQ(options.trace_path, "c");
+  EXPECT_EQ(options.dump_path, "d");
+}
+
+TEST(CommandLine, TwoReportsInOnePlaceAreRefused) {
+  EXPECT_EQ(run_refusal({"--json", "x", "--junit", "x"}),
+            "dcpsim: error: '--json' and '--junit' name the same place: 'x'");
+  EXPECT_EQ(run_refusal({"--dump", "x", "--trace", "x"}),
+            "dcpsim: error: '--trace' and '--dump' name the same place: 'x'");
+  EXPECT_EQ(run_refusal({"--dump", ""}), "dcpsim: error: '--dump' needs a name");
+}
+
+TEST(CommandLine, ACommandMayRefuseScenarioOptions) {
+  EXPECT_EQ(refusal({"check", DCPSIM_SOURCE_DIR, "--set", "a=1"}),
+            "dcpsim: error: '--set' does not apply to 'check'");
+  EXPECT_EQ(refusal({"check", DCPSIM_SOURCE_DIR, "--dump", "x"}),
+            "dcpsim: error: '--dump' does not apply to 'check'");
+  EXPECT_EQ(refusal({"check", DCPSIM_SOURCE_DIR, "--seed", "3"}), "no error");
 }
 
 TEST(CommandLine, StrategiesAreSplitAtCommasAndNamedOnce) {

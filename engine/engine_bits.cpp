@@ -1,0 +1,110 @@
+// The engine's results bit for bit, for dumps: nothing is decoded on the way.
+#include <algorithm>
+#include <cstring>
+
+#include "engine/engine_state.hpp"
+
+namespace dcp {
+
+namespace {
+
+// Appends the rows [num_tokens, num_heads, ...] of one ubatch, whose form after the tokens is that
+// of `tensor`. The rows lie among `stored_elements`, which may hold padding between them.
+void append(Runtime& runtime, const ConstHeadRows& rows, std::size_t stored_elements,
+            std::int64_t num_tokens, TensorBits& tensor) {
+  const std::size_t element_bytes = size_bytes(rows.dtype);
+  std::vector<std::byte> stored(stored_elements * element_bytes);
+  runtime.read(stored.data(), rows.data, stored.size());
+  const std::size_t row_bytes =
+      element_bytes * (tensor.shape.size() == 3 ? static_cast<std::size_t>(tensor.shape[2]) : 1);
+  for (std::int64_t token = 0; token < num_tokens; ++token) {
+    for (int head = 0; head < tensor.shape[1]; ++head) {
+      const auto offset = static_cast<std::size_t>(rows.strides.offset(token, head));
+      const auto from = stored.begin() + static_cast<std::ptrdiff_t>(offset * element_bytes);
+      tensor.bytes.insert(tensor.bytes.end(), from, from + static_cast<std::ptrdiff_t>(row_bytes));
+    }
+  }
+  tensor.shape[0] += num_tokens;
+}
+
+void append(Runtime& runtime, const UbatchStep& step, bool all_heads, int layer,
+            RankLayerBits& bits) {
+  const StepShape& s = step.shape;
+  const auto rows = static_cast<std::size_t>(s.num_tokens);
+  const std::size_t stored = rows * static_cast<std::size_t>(s.padded_num_heads);
+  append(runtime, partial_out(s, step.buffers, layer), stored * s.head_dim, s.num_tokens,
+         bits.partial_out);
+  append(runtime, partial_lse(s, step.buffers, layer), stored, s.num_tokens, bits.partial_lse);
+  const auto out_heads = static_cast<int>(bits.out.shape[1]);
+  const std::size_t out_rows = rows * static_cast<std::size_t>(out_heads);
+  const Combined combined = combined_rows(s, step.buffers, all_heads, layer);
+  append(runtime, combined.out, out_rows * s.head_dim, s.num_tokens, bits.out);
+  if (!bits.lse) return;
+  const ConstHeadRows lse{
+      .data = combined.lse, .strides = token_major(out_heads, 1), .dtype = DType::kFp32};
+  append(runtime, lse, out_rows, s.num_tokens, *bits.lse);
+}
+
+// Tensors of the rank's forms, without rows.
+RankLayerBits empty_bits(const StepShape& s, bool all_heads) {
+  const int out_heads = all_heads ? s.num_heads : s.heads_per_rank;
+  RankLayerBits bits;
+  bits.partial_out = {s.dtype, {0, s.num_heads, s.head_dim}, {}};
+  bits.partial_lse = {s.lse.dtype, {0, s.num_heads}, {}};
+  bits.out = {s.dtype, {0, out_heads, s.head_dim}, {}};
+  if (s.return_lse) bits.lse = {DType::kFp32, {0, out_heads}, {}};
+  return bits;
+}
+
+}  // namespace
+
+LayerBits Engine::read_layer_bits(const StepRun& run, int layer) const {
+  LayerBits bits;
+  const bool all_heads = strategy_.keeps_all_heads();
+  world_.each_rank([&](Rank& rank) {
+    const RankStep& step = run.step->ranks[static_cast<std::size_t>(rank.index)];
+    RankLayerBits& mine = bits.ranks.emplace_back(empty_bits(step.shape, all_heads));
+    for (const UbatchStep& ubatch : step.ubatches) {
+      append(rank.runtime, ubatch, all_heads, layer, mine);
+    }
+    if (rank.index == 0) bits.query = read_query_bits(rank, run, layer);
+  });
+  return bits;
+}
+
+TensorBits Engine::read_query_bits(Rank& rank, const StepRun& run, int layer) const {
+  const RankStep& step = run.step->ranks[0];
+  TensorBits query{.dtype = step.shape.dtype,
+                   .shape = {0, step.shape.num_heads, step.shape.qk_head_dim},
+                   .bytes = {}};
+  for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
+    const UbatchStep& ubatch = step.ubatches[u];
+    const StepShape& s = ubatch.shape;
+    const auto inputs =
+        ranks_[0]->inputs.view(static_cast<int>(u), run.step->ubatches[u].first_row);
+    const std::size_t stored = static_cast<std::size_t>(s.num_tokens) * s.num_heads * s.qk_head_dim;
+    append(rank.runtime, plan_.query().gathered(s, ubatch.buffers, inputs, layer), stored,
+           s.num_tokens, query);
+  }
+  return query;
+}
+
+std::optional<TensorBits> Engine::read_workspace(const WorkspaceRef& ref) const {
+  const RankStep& step = ref.run.step->ranks.at(static_cast<std::size_t>(ref.rank));
+  const UbatchStep& ubatch = step.ubatches.at(static_cast<std::size_t>(ref.ubatch));
+  const Buffer* buffer = ubatch.buffers.find(ref.name);
+  const BufferPlan plan = plan_.buffers(ubatch.shape);
+  const auto spec = std::find_if(plan.specs().begin(), plan.specs().end(),
+                                 [&](const BufferSpec& each) { return each.name == ref.name; });
+  if (buffer == nullptr || spec == plan.specs().end() || spec->shape.empty()) return std::nullopt;
+  TensorBits tensor{.dtype = spec->dtype, .shape = spec->shape, .bytes = {}};
+  world_.each_rank([&](Rank& rank) {
+    if (rank.index != ref.rank) return;
+    // The buffer may be larger: a fixed workspace is sized for the largest step.
+    tensor.bytes.resize(spec->size_bytes);
+    rank.runtime.read(tensor.bytes.data(), buffer->data, tensor.bytes.size());
+  });
+  return tensor;
+}
+
+}  // namespace dcp
