@@ -24,7 +24,7 @@ class World {
 
   // Calls `program` once for each rank, perhaps on a thread of its own: what the calls share is
   // only read. It enqueues and must not wait for another rank. Where it throws for a rank, nothing
-  // of this round stays pending on any, and the exception of the lowest such rank goes on.
+  // of this round stays pending on any, and the first exception goes on.
   virtual void each_rank(const std::function<void(Rank&)>& program) = 0;
 
   // Runs everything that was enqueued. Throws Failure (deadlock, mismatch, ...), after which

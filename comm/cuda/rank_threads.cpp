@@ -2,7 +2,7 @@
 
 namespace dcp {
 
-RankThreads::RankThreads(int count) : thrown_(static_cast<std::size_t>(count)) {
+RankThreads::RankThreads(int count) {
   for (int rank = 0; rank < count; ++rank) threads_.emplace_back([this, rank] { work(rank); });
 }
 
@@ -16,15 +16,13 @@ RankThreads::~RankThreads() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-std::vector<std::exception_ptr> RankThreads::run(const std::function<void(int)>& program) {
+void RankThreads::run(const std::function<void(int)>& program) {
   std::unique_lock lock(mutex_);
-  thrown_.assign(thrown_.size(), nullptr);
   program_ = &program;
-  num_running_ = threads_.size();
+  num_running_ = static_cast<int>(threads_.size());
   ++round_;
   begun_.notify_all();
   done_.wait(lock, [&] { return num_running_ == 0; });
-  return thrown_;
 }
 
 void RankThreads::work(int rank) {
@@ -36,14 +34,8 @@ void RankThreads::work(int rank) {
     if (program_ == nullptr) return;
     const auto& program = *program_;
     lock.unlock();
-    std::exception_ptr thrown;
-    try {
-      program(rank);
-    } catch (...) {
-      thrown = std::current_exception();
-    }
+    program(rank);
     lock.lock();
-    thrown_[static_cast<std::size_t>(rank)] = thrown;
     if (--num_running_ == 0) done_.notify_one();
   }
 }

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <condition_variable>
-#include <exception>
+#include <cstdint>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -17,9 +17,8 @@ class RankThreads {
   RankThreads& operator=(const RankThreads&) = delete;
   ~RankThreads();
 
-  // Calls `program(rank)` on every thread and waits for all. Returns what they threw, by rank; null
-  // where a program came through.
-  std::vector<std::exception_ptr> run(const std::function<void(int)>& program);
+  // Calls `program(rank)`, which must not throw, on every thread and waits for all.
+  void run(const std::function<void(int)>& program);
 
  private:
   void work(int rank);
@@ -28,9 +27,8 @@ class RankThreads {
   std::condition_variable begun_;
   std::condition_variable done_;
   const std::function<void(int)>* program_ = nullptr;  // null: the threads end
-  std::vector<std::exception_ptr> thrown_;
   std::uint64_t round_ = 0;
-  std::size_t num_running_ = 0;
+  int num_running_ = 0;
   std::vector<std::thread> threads_;
 };
 

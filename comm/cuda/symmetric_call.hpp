@@ -35,7 +35,7 @@ struct Mailbox {
 struct SymmetricCollective {
   static constexpr std::string_view kName = "collective";
   struct Params {
-    Mailbox* const* mailboxes;  // [N], device memory
+    Mailbox* const* mailboxes;      // [N], device memory
     volatile std::uint32_t* abort;  // not 0: the step is lost, nobody waits any more
     Fault* fault;
     const void* send;
@@ -52,11 +52,20 @@ struct SymmetricCollective {
   static std::string_view label(const Params& params) { return name(params.kind); }
 };
 
-// Waits until every peer has begun the same collective. Bounded; what goes wrong is a fault.
-void launch_arrive(const SymmetricCollective::Params& params, cudaStream_t stream);
+// What a kernel of arrival or departure does: raise this rank's flag at its peers, wait until the
+// peers' flags are raised, or both.
+struct Rendezvous {
+  bool signals;
+  bool waits;
+};
+
+// The peers have begun the same collective. Waits are bounded; what goes wrong is a fault.
+void launch_arrive(const SymmetricCollective::Params& params, Rendezvous rendezvous,
+                   cudaStream_t stream);
 // Fetches. Sums are taken over the same tree of ranks, with the same roundings, as on the host.
 void launch_move(const SymmetricCollective::Params& params, cudaStream_t stream);
-// Waits until every peer has fetched: then the send buffer may be written again.
-void launch_depart(const SymmetricCollective::Params& params, cudaStream_t stream);
+// The peers have fetched: then the send buffer may be written again.
+void launch_depart(const SymmetricCollective::Params& params, Rendezvous rendezvous,
+                   cudaStream_t stream);
 
 }  // namespace dcp

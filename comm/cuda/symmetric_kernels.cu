@@ -47,12 +47,13 @@ __device__ void lose(const Params& params, FaultKind kind, Values... values) {
   __threadfence_system();
 }
 
-__global__ void arrive(const __grid_constant__ Params params) {
+__global__ void arrive(const __grid_constant__ Params params,
+                       const __grid_constant__ Rendezvous rendezvous) {
   Mailbox& mine = *params.mailboxes[params.rank];
-  const std::uint32_t epoch = mine.epoch + 1;
+  const std::uint32_t epoch = mine.epoch + (rendezvous.signals ? 1 : 0);
   const int peer = static_cast<int>(threadIdx.x);
   __syncthreads();
-  if (peer == 0) {
+  if (rendezvous.signals && peer == 0) {
     mine.send = params.send;
     mine.count = params.count;
     mine.kind = static_cast<std::uint32_t>(params.kind);
@@ -63,7 +64,8 @@ __global__ void arrive(const __grid_constant__ Params params) {
   __syncthreads();
   if (peer >= params.world_size || is_lost(params)) return;
   Mailbox& theirs = *params.mailboxes[peer];
-  store_release(&theirs.arrived[params.rank], epoch);
+  if (rendezvous.signals) store_release(&theirs.arrived[params.rank], epoch);
+  if (!rendezvous.waits) return;
   if (!wait_for(&mine.arrived[peer], epoch, params)) {
     lose(params, FaultKind::kPeerMissing, peer, epoch, static_cast<int>(params.kind), 0);
     return;
@@ -73,17 +75,18 @@ __global__ void arrive(const __grid_constant__ Params params) {
                     theirs.dtype == static_cast<std::uint32_t>(params.dtype);
   if (!same) {
     lose(params, FaultKind::kMismatch, peer, theirs.kind, theirs.count, theirs.dtype,
-           static_cast<int>(params.kind), params.count, static_cast<int>(params.dtype));
+         static_cast<int>(params.kind), params.count, static_cast<int>(params.dtype));
   }
 }
 
-__global__ void depart(const __grid_constant__ Params params) {
+__global__ void depart(const __grid_constant__ Params params,
+                       const __grid_constant__ Rendezvous rendezvous) {
   Mailbox& mine = *params.mailboxes[params.rank];
   const int peer = static_cast<int>(threadIdx.x);
   if (peer >= params.world_size || is_lost(params)) return;
   const std::uint32_t epoch = mine.epoch;
-  store_release(&params.mailboxes[peer]->departed[params.rank], epoch);
-  if (wait_for(&mine.departed[peer], epoch, params)) return;
+  if (rendezvous.signals) store_release(&params.mailboxes[peer]->departed[params.rank], epoch);
+  if (!rendezvous.waits || wait_for(&mine.departed[peer], epoch, params)) return;
   lose(params, FaultKind::kPeerMissing, peer, epoch, static_cast<int>(params.kind), 1);
 }
 
@@ -102,8 +105,8 @@ __global__ void gather(const __grid_constant__ Params params) {
   const int peer = static_cast<int>(blockIdx.y);
   const std::int64_t part = params.count * static_cast<std::int64_t>(size_bytes(params.dtype));
   const bool scatters = params.kind == CollectiveKind::kAllToAll;
-  const char* from = static_cast<const char*>(params.mailboxes[peer]->send) +
-                     (scatters ? params.rank * part : 0);
+  const char* from =
+      static_cast<const char*>(params.mailboxes[peer]->send) + (scatters ? params.rank * part : 0);
   char* to = static_cast<char*>(params.recv) + peer * part;
   const auto bits = reinterpret_cast<std::uintptr_t>(from) | reinterpret_cast<std::uintptr_t>(to) |
                     static_cast<std::uintptr_t>(part);
@@ -139,8 +142,8 @@ __global__ void reduce(const __grid_constant__ Params params) {
 
 }  // namespace
 
-void launch_arrive(const Params& params, cudaStream_t stream) {
-  arrive<<<1, kMaxSymmetricRanks, 0, stream>>>(params);
+void launch_arrive(const Params& params, Rendezvous rendezvous, cudaStream_t stream) {
+  arrive<<<1, kMaxSymmetricRanks, 0, stream>>>(params, rendezvous);
 }
 
 void launch_move(const Params& params, cudaStream_t stream) {
@@ -162,8 +165,8 @@ void launch_move(const Params& params, cudaStream_t stream) {
   gather<<<grid, kThreads, 0, stream>>>(params);
 }
 
-void launch_depart(const Params& params, cudaStream_t stream) {
-  depart<<<1, kMaxSymmetricRanks, 0, stream>>>(params);
+void launch_depart(const Params& params, Rendezvous rendezvous, cudaStream_t stream) {
+  depart<<<1, kMaxSymmetricRanks, 0, stream>>>(params, rendezvous);
 }
 
 }  // namespace dcp

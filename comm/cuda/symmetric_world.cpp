@@ -1,6 +1,8 @@
 #include "comm/cuda/symmetric_world.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <mutex>
 #include <string>
 
 #include "core/error.hpp"
@@ -67,19 +69,38 @@ class SymmetricWorld::Communicator final : public Collectives {
     params.kind = kind;
     params.dtype = message.dtype;
     params.timeout_ns = kTimeoutNs;
-    runtime_.enqueue_foreign(stream, kOpInfo<SymmetricCollective>,
-                             std::as_bytes(std::span(&params, 1)),
-                             [&](cudaStream_t at, const auto& launched) {
-                               launch_arrive(params, at);
-                               launched();
-                               launch_move(params, at);
-                               launched();
-                               launch_depart(params, at);
-                               launched();
-                             });
+    const bool is_captured = runtime_.is_capturing(stream);
+    runtime_.enqueue_foreign(
+        stream, kOpInfo<SymmetricCollective>, std::as_bytes(std::span(&params, 1)),
+        [&](cudaStream_t at, const auto& launched) {
+          is_captured ? launch_captured(params, at, launched) : launch_eager(params, at);
+        });
   }
 
  private:
+  template <class Launched>
+  static void launch_captured(const SymmetricCollective::Params& params, cudaStream_t stream,
+                              const Launched& launched) {
+    constexpr Rendezvous kBoth{.signals = true, .waits = true};
+    launch_arrive(params, kBoth, stream);
+    launched();
+    launch_move(params, stream);
+    launched();
+    launch_depart(params, kBoth, stream);
+    launched();
+  }
+
+  void launch_eager(const SymmetricCollective::Params& params, cudaStream_t stream) {
+    StreamMeeting& meeting = *world_.meetings_[static_cast<std::size_t>(index_)];
+    launch_arrive(params, {.signals = true, .waits = false}, stream);
+    meeting.meet(rank(), stream);
+    launch_arrive(params, {.signals = false, .waits = true}, stream);  // compares the calls
+    launch_move(params, stream);
+    launch_depart(params, {.signals = true, .waits = false}, stream);
+    meeting.meet(rank(), stream);
+    check_cuda(cudaGetLastError(), "a collective's launch");
+  }
+
   const SymmetricWorld& world_;
   CudaRuntime& runtime_;
   int index_;
@@ -99,10 +120,10 @@ struct SymmetricWorld::RankState {
 
 void SymmetricCollective::accesses(const Params& params, std::vector<Access>& out) {
   const auto part = params.count * static_cast<std::int64_t>(size_bytes(params.dtype));
-  const bool sends_all = params.kind == CollectiveKind::kAllToAll ||
-                         params.kind == CollectiveKind::kReduceScatter;
-  const bool receives_all = params.kind == CollectiveKind::kAllToAll ||
-                            params.kind == CollectiveKind::kAllGather;
+  const bool sends_all =
+      params.kind == CollectiveKind::kAllToAll || params.kind == CollectiveKind::kReduceScatter;
+  const bool receives_all =
+      params.kind == CollectiveKind::kAllToAll || params.kind == CollectiveKind::kAllGather;
   declare(out, params.send, sends_all ? params.world_size * part : part, Mode::kRead, "send");
   declare(out, params.recv, receives_all ? params.world_size * part : part, Mode::kWrite, "recv");
 }
@@ -119,6 +140,9 @@ SymmetricWorld::SymmetricWorld(int world_size, int num_communicators)
     ranks_[rank] = std::make_unique<RankState>(*this, rank, num_communicators_);
   });
   check_cuda(cudaSetDevice(0), "cudaSetDevice");
+  for (int i = 0; i < num_communicators; ++i) {
+    meetings_.push_back(std::make_unique<StreamMeeting>(world_size));
+  }
   allocate_mailboxes();
 }
 
@@ -132,8 +156,8 @@ void SymmetricWorld::allocate_mailboxes() {
   const auto count = static_cast<std::size_t>(num_communicators_) * ranks_.size();
   mailboxes_ = owner.allocate("mailboxes", count * sizeof(Mailbox));
   mailbox_tables_ = owner.allocate("mailbox_tables", count * sizeof(Mailbox*));
-  abort_ = reinterpret_cast<std::uint32_t*>(
-      owner.allocate_pinned("abort", sizeof(std::uint32_t)).data);
+  abort_ =
+      reinterpret_cast<std::uint32_t*>(owner.allocate_pinned("abort", sizeof(std::uint32_t)).data);
   std::vector<Mailbox*> table(count);
   for (std::size_t i = 0; i < count; ++i) {
     table[i] = reinterpret_cast<Mailbox*>(mailboxes_.data) + i;
@@ -147,26 +171,35 @@ void SymmetricWorld::reset() {
   const std::vector<std::byte> zeros(mailboxes_.size_bytes);
   ranks_.front()->runtime.write(mailboxes_.data, zeros.data(), zeros.size());
   *abort_ = 0;
+  for (const auto& meeting : meetings_) meeting->reset();
 }
 
 void SymmetricWorld::run_on_all(const std::function<void(int)>& program) {
-  for (const std::exception_ptr& thrown : threads_.run(program)) {
-    if (thrown) std::rethrow_exception(thrown);
-  }
+  std::mutex mutex;
+  std::exception_ptr first;  // in time: the others may give up because of it
+  threads_.run([&](int rank) {
+    try {
+      program(rank);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!first) first = std::current_exception();
+      for (const auto& meeting : meetings_) meeting->abandon();
+    }
+  });
+  if (first) std::rethrow_exception(first);
 }
 
 void SymmetricWorld::each_rank(const std::function<void(Rank&)>& program) {
   try {
     run_on_all([&](int index) {
       RankState& state = *ranks_[static_cast<std::size_t>(index)];
-      Rank rank{
-          .index = index, .runtime = state.runtime, .communicators = state.communicators};
+      Rank rank{.index = index, .runtime = state.runtime, .communicators = state.communicators};
       program(rank);
     });
   } catch (...) {  // ranks that went on must not wait for the one that was refused
     *abort_ = 1;
     try {
-      for (const auto& rank : ranks_) rank->runtime.synchronize();  // what became of it is no matter
+      for (const auto& rank : ranks_) rank->runtime.synchronize();
       reset();
     } catch (const std::exception&) {
       // The GPU is gone too; the first reason is the one to report.

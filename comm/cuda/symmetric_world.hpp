@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "comm/cuda/rank_threads.hpp"
+#include "comm/cuda/stream_meeting.hpp"
 #include "comm/cuda/symmetric_call.hpp"
 #include "comm/world.hpp"
 #include "runtime/cuda/cuda_runtime.hpp"
@@ -33,9 +34,10 @@ class SymmetricWorld final : public World {
 
   int num_communicators_;
   bool has_communicators_ = true;
-  Buffer mailboxes_;                       // [num_communicators][N] Mailbox
-  Buffer mailbox_tables_;                  // [num_communicators][N] Mailbox*
-  volatile std::uint32_t* abort_ = nullptr;    // pinned
+  Buffer mailboxes_;                                      // [num_communicators][N] Mailbox
+  Buffer mailbox_tables_;                                 // [num_communicators][N] Mailbox*
+  volatile std::uint32_t* abort_ = nullptr;               // pinned
+  std::vector<std::unique_ptr<StreamMeeting>> meetings_;  // of each communicator's eager calls
   std::vector<std::unique_ptr<RankState>> ranks_;
   RankThreads threads_;
 };

@@ -89,8 +89,7 @@ __global__ void combine_words(const __grid_constant__ A2aCombine::Params params,
   const int num_words = packed.head_dim / Word<T>::kElements;
   const auto* recv = static_cast<const T*>(params.recv);
   const auto words_of = [&](int rank) {
-    return reinterpret_cast<const std::uint32_t*>(recv +
-                                                  packed.payload_offset(rank, token, head));
+    return reinterpret_cast<const std::uint32_t*>(recv + packed.payload_offset(rank, token, head));
   };
   auto* out = reinterpret_cast<std::uint32_t*>(static_cast<T*>(params.out.data) +
                                                params.out.strides.offset(token, head));
@@ -100,8 +99,7 @@ __global__ void combine_words(const __grid_constant__ A2aCombine::Params params,
 #pragma unroll
     for (int j = 0; j < kGroup; ++j) {
       const int rank = first_rank + j;
-      const bool wanted =
-          rank < params.world_size && (factors == nullptr || factors[rank] != 0.0f);
+      const bool wanted = rank < params.world_size && (factors == nullptr || factors[rank] != 0.0f);
 #pragma unroll
       for (int w = 0; w < kWords; ++w) {
         const int index = first_word + w * num_lanes;
@@ -154,10 +152,10 @@ __global__ void combine_elements(const __grid_constant__ A2aCombine::Params para
   };
   const auto row_of = [&](int rank) { return recv + packed.payload_offset(rank, token, head); };
   const LseSum total = rank_factors<kBase, WarpTeam>(params.world_size, lse_of, factors);
-  sum_rank_rows<WarpTeam>(factors, params.world_size, params.head_dim, row_of,
-                          StridedRow<T>{static_cast<T*>(params.out.data) +
-                                            params.out.strides.offset(token, head),
-                                        params.out.strides.element});
+  sum_rank_rows<WarpTeam>(
+      factors, params.world_size, params.head_dim, row_of,
+      StridedRow<T>{static_cast<T*>(params.out.data) + params.out.strides.offset(token, head),
+                    params.out.strides.element});
   if (params.lse != nullptr && WarpTeam::lane() == 0) params.lse[row] = combined_lse<kBase>(total);
 }
 
@@ -172,10 +170,12 @@ bool has_word_rows(const A2aCombine::Params& params) {
 // Enough warps to fill a GPU, and no more than the row has words for.
 Grid make_grid(const PackedRows& packed) {
   constexpr std::int64_t kWantedWarps = 132 * 8;
-  const std::int64_t words = packed.head_dim * static_cast<std::int64_t>(size_bytes(packed.dtype)) / 4;
+  const std::int64_t words =
+      packed.head_dim * static_cast<std::int64_t>(size_bytes(packed.dtype)) / 4;
   const std::int64_t rows = packed.rows_per_peer();
   int warps_per_row = 1;
-  while (warps_per_row < 8 && warps_per_row * kWarp < words && rows * warps_per_row < kWantedWarps) {
+  while (warps_per_row < 8 && warps_per_row * kWarp < words &&
+         rows * warps_per_row < kWantedWarps) {
     warps_per_row *= 2;
   }
   const bool few = rows * warps_per_row < kWantedWarps;

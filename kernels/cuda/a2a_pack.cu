@@ -79,8 +79,7 @@ __global__ void pack_vectors(const __grid_constant__ A2aPack::Params params,
   const int peer = head / packed.heads_per_rank;
   const int local_head = head % packed.heads_per_rank;
   const auto* payload = reinterpret_cast<const uint4*>(
-      static_cast<const char*>(params.out.data) +
-      params.out.strides.offset(token, head) * element);
+      static_cast<const char*>(params.out.data) + params.out.strides.offset(token, head) * element);
   auto* send = static_cast<char*>(params.send);
   char* to = send + packed.payload_offset(peer, token, local_head) * element;
   const int num_vectors = static_cast<int>(params.head_dim * element / kVector);
@@ -108,11 +107,10 @@ __global__ void pack_elements(const __grid_constant__ A2aPack::Params params,
   const int peer = head / packed.heads_per_rank;
   const int local_head = head % packed.heads_per_rank;
   auto* send = static_cast<T*>(params.send);
-  move_payload<WarpTeam>(
-      StridedRow<const T>{
-          static_cast<const T*>(params.out.data) + params.out.strides.offset(token, head),
-          params.out.strides.element},
-      send + packed.payload_offset(peer, token, local_head), params.head_dim);
+  move_payload<WarpTeam>(StridedRow<const T>{static_cast<const T*>(params.out.data) +
+                                                 params.out.strides.offset(token, head),
+                                             params.out.strides.element},
+                         send + packed.payload_offset(peer, token, local_head), params.head_dim);
   const std::uint32_t lse = lse_bits(params, token, head);
   if (WarpTeam::lane() == 0) {
     store_lse_lanes(send + packed.lse_offset(peer, token, local_head), lse);

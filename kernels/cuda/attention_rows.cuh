@@ -175,9 +175,10 @@ __device__ void attend_row(const CudaAttentionRows& rows, const void* keys, std:
                    to_float(from[(2 * pair + 1) * strides.element])};
   });
   const int kv_head = (rows.first_head + head) / rows.heads_per_kv_head;
-  attend(rows, query, static_cast<const T*>(keys), values_at, first_key, end_key,
-         [&](std::int64_t key) { return offset_of(request, key, kv_head); }, scores[threadIdx.y],
-         result);
+  attend(
+      rows, query, static_cast<const T*>(keys), values_at, first_key, end_key,
+      [&](std::int64_t key) { return offset_of(request, key, kv_head); }, scores[threadIdx.y],
+      result);
 }
 
 inline dim3 attention_grid(const CudaAttentionRows& rows) {

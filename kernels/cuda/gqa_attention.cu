@@ -41,8 +41,8 @@ __global__ void attend_gqa(const __grid_constant__ GqaAttention::Params params, 
 void launch(const GqaAttention::Params& params, const Launch& at) {
   if (params.num_tokens == 0) return;
   dispatch_dtype(params.query.dtype, [&]<class T>() {
-    attend_gqa<T><<<attention_grid(rows_of(params)), attention_block(), 0, at.stream>>>(params,
-                                                                                        at.fault);
+    attend_gqa<T>
+        <<<attention_grid(rows_of(params)), attention_block(), 0, at.stream>>>(params, at.fault);
   });
 }
 

@@ -34,8 +34,7 @@ void launch(const KvAppend::Params& params, const Launch& at) {
   const bool fits = row_bytes % kVector == 0 && is_aligned(params.new_kv, kVector) &&
                     is_aligned(params.kv_cache, kVector);
   if (fits) {
-    append_rows<uint4>
-        <<<blocks, kThreads, 0, at.stream>>>(params, at.fault, row_bytes / kVector);
+    append_rows<uint4><<<blocks, kThreads, 0, at.stream>>>(params, at.fault, row_bytes / kVector);
   } else {
     append_rows<char><<<blocks, kThreads, 0, at.stream>>>(params, at.fault, row_bytes);
   }

@@ -39,8 +39,8 @@ __global__ void attend_mla(const __grid_constant__ MlaAttention::Params params, 
 void launch(const MlaAttention::Params& params, const Launch& at) {
   if (params.num_tokens == 0) return;
   dispatch_dtype(params.query.dtype, [&]<class T>() {
-    attend_mla<T><<<attention_grid(rows_of(params)), attention_block(), 0, at.stream>>>(params,
-                                                                                        at.fault);
+    attend_mla<T>
+        <<<attention_grid(rows_of(params)), attention_block(), 0, at.stream>>>(params, at.fault);
   });
 }
 

@@ -17,9 +17,8 @@ void launch(const RoundRows::Params& params, const Launch& at) {
   if (params.num_elements == 0) return;
   constexpr int kThreads = 256;
   const unsigned blocks = blocks_for(params.num_elements, kThreads);
-  dispatch_dtype(params.dtype, [&]<class T>() {
-    round_elements<T><<<blocks, kThreads, 0, at.stream>>>(params);
-  });
+  dispatch_dtype(params.dtype,
+                 [&]<class T>() { round_elements<T><<<blocks, kThreads, 0, at.stream>>>(params); });
 }
 
 }  // namespace dcp

@@ -1,5 +1,5 @@
-// What the row kernels share: vectors of 16 bytes where a view allows them, elements of any dtype, and
-// the question which request a row belongs to, asked by a whole warp.
+// What the row kernels share: vectors of 16 bytes where a view allows them, elements of any dtype,
+// and the question which request a row belongs to, asked by a whole warp.
 #pragma once
 
 #include <cstdint>

@@ -29,9 +29,8 @@ __global__ void combine_splits(const __grid_constant__ SplitCombine::Params para
   for (int split = WarpTeam::lane(); split < params.num_splits; split += kWarp) {
     has_nan = has_nan || isnan(lse_of(split));
   }
-  const StridedRow<T> out{
-      static_cast<T*>(params.out.data) + params.out.strides.offset(token, head),
-      params.out.strides.element};
+  const StridedRow<T> out{static_cast<T*>(params.out.data) + params.out.strides.offset(token, head),
+                          params.out.strides.element};
   if (__any_sync(~0u, has_nan)) {
     constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
     fill_row<WarpTeam>(out, params.head_dim, kNan);

@@ -33,9 +33,9 @@ std::string cuda_device_text(int device) {
   int driver = 0;
   if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) return "unknown GPU";
   cudaDriverGetVersion(&driver);
-  return std::string(properties.name) + ", compute capability " +
-         std::to_string(properties.major) + "." + std::to_string(properties.minor) +
-         ", driver " + std::to_string(driver / 1000) + "." + std::to_string(driver % 1000 / 10);
+  return std::string(properties.name) + ", compute capability " + std::to_string(properties.major) +
+         "." + std::to_string(properties.minor) + ", driver " + std::to_string(driver / 1000) +
+         "." + std::to_string(driver % 1000 / 10);
 }
 
 }  // namespace dcp

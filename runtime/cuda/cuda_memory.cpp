@@ -35,15 +35,14 @@ void CudaMemory::give_back(const Block& block) {
   }
 }
 
-Buffer CudaMemory::allocate(std::string_view name, std::string_view owner,
-                            std::size_t size_bytes) {
+Buffer CudaMemory::allocate(std::string_view name, std::string_view owner, std::size_t size_bytes) {
   void* data = nullptr;
   {
     const RelaxedCapture relaxed;
     check_cuda(cudaMalloc(&data, std::max<std::size_t>(size_bytes, 1)), "cudaMalloc");
   }
-  const Allocation& entry = ledger_.add(std::string(name), std::string(owner),
-                                        static_cast<std::byte*>(data), size_bytes);
+  const Allocation& entry =
+      ledger_.add(std::string(name), std::string(owner), static_cast<std::byte*>(data), size_bytes);
   blocks_.push_back({static_cast<std::byte*>(data), entry.id, false});
   return {.data = blocks_.back().data, .size_bytes = size_bytes, .id = entry.id};
 }

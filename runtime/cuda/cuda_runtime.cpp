@@ -138,8 +138,7 @@ void CudaRuntime::make_call(ApiCall call, int handle) const {
   void* memory = nullptr;
   switch (call) {
     case ApiCall::kStreamSynchronize:
-      return check_cuda(cudaStreamSynchronize(streams_.at(handle).stream),
-                        "cudaStreamSynchronize");
+      return check_cuda(cudaStreamSynchronize(streams_.at(handle).stream), "cudaStreamSynchronize");
     case ApiCall::kStreamQuery: {
       const cudaError_t error = cudaStreamQuery(streams_.at(handle).stream);
       return check_cuda(error == cudaErrorNotReady ? cudaSuccess : error, "cudaStreamQuery");

@@ -91,7 +91,7 @@ class CudaRuntime final : public Runtime {
   std::vector<StreamState> streams_;
   std::vector<cudaEvent_t> events_;
   std::unique_ptr<Capture> capture_;  // in progress
-  std::deque<GraphState> graphs_;  // record_of() hands out references
+  std::deque<GraphState> graphs_;     // record_of() hands out references
   std::vector<Executable> execs_;
   int num_captures_ = 0;
 };
