@@ -1,5 +1,7 @@
-// The words of a row, of all ranks, are loaded before the first is used; where rows are few, also
-// before the weights are known. A row is shared by one to eight warps.
+// The words of a row, of up to eight ranks, are loaded before anything else happens, also of ranks
+// that turn out to have no weight: their words are not used. A row is shared by several warps.
+#include <algorithm>
+
 #include "kernels/combine_row.hpp"
 #include "kernels/cuda/ops.hpp"
 #include "kernels/cuda/rows.cuh"
@@ -9,7 +11,6 @@ namespace dcp {
 namespace {
 
 constexpr int kGroup = 8;  // ranks whose words are in flight, and the group of sum_rank_rows
-constexpr int kWords = 2;  // words of a row per thread and pass
 
 // The elements of a 4-byte word.
 template <class T>
@@ -33,107 +34,142 @@ struct Word {
   }
 };
 
-// Sums of sum_rank_rows for kWords words.
+// A row of the result and the rows that it is made of, in words, and the lanes that share them.
 template <class T>
-struct WordSums {
-  static constexpr int kElements = Word<T>::kElements;
-  float sums[kWords][kElements] = {};
-  float group[kWords][kElements] = {};
-  int num_added = 0;
+struct CombinedRow {
+  const T* recv;
+  std::int64_t first_payload;  // of rank 0, in elements
+  std::int64_t first_lse;
+  std::int64_t part;  // elements from a rank's to the next one's
+  std::uint32_t* out;
+  int num_words;
+  int lane;
+  int num_lanes;
 
-  __device__ void add(const std::uint32_t (&words)[kWords], float factor) {
-    const bool starts_group = num_added % kGroup == 0;
-    ++num_added;
+  __device__ const std::uint32_t* words(int rank) const {
+    return reinterpret_cast<const std::uint32_t*>(recv + first_payload + rank * part);
+  }
+  __device__ float lse(int rank) const { return load_lse_lanes(recv + first_lse + rank * part); }
+};
+
+// Up to eight ranks: one group. Each lane has kWords words of the row, all of them in flight.
+// Starting from -0, which adding anything forgets, gives the bits of sum_rank_rows.
+template <LseBase kBase, class T, int kWords>
+__device__ LseSum combine_group(const CombinedRow<T>& row, int world_size) {
+  using RankTeam = LaneTeam<kGroup>;  // lane i looks after the lse of rank i
+  constexpr int kElements = Word<T>::kElements;
+  std::uint32_t words[kGroup][kWords];
+#pragma unroll
+  for (int rank = 0; rank < kGroup; ++rank) {
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      const int index = row.lane + w * row.num_lanes;
+      words[rank][w] = rank < world_size && index < row.num_words ? row.words(rank)[index] : 0u;
+    }
+  }
+  const int own_rank = RankTeam::lane();
+  const float own_lse =
+      own_rank < world_size ? row.lse(own_rank) : -std::numeric_limits<float>::infinity();
+  const LseSum total = sum_lses<kBase, RankTeam>(kGroup, [&](int) { return own_lse; });
+  const float own_factor = rank_factor<kBase>(own_lse, total);
+  float sums[kWords][kElements];
+#pragma unroll
+  for (int w = 0; w < kWords; ++w) {
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) sums[w][i] = total.sum > 0.0f ? -0.0f : 0.0f;
+  }
+#pragma unroll
+  for (int rank = 0; rank < kGroup; ++rank) {
+    const float factor = __shfl_sync(~0u, own_factor, rank);
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
       float values[kElements];
-      Word<T>::unpack(words[w], values);
+      Word<T>::unpack(words[rank][w], values);
 #pragma unroll
       for (int i = 0; i < kElements; ++i) {
-        const float term = factor * values[i];
-        if (starts_group) sums[w][i] += group[w][i];
-        group[w][i] = starts_group ? term : group[w][i] + term;
+        sums[w][i] += factor == 0.0f ? -0.0f : factor * values[i];
       }
     }
   }
-
-  __device__ std::uint32_t word(int w) const {
-    float values[kElements];
 #pragma unroll
-    for (int i = 0; i < kElements; ++i) {
-      values[i] = num_added > kGroup ? sums[w][i] + group[w][i] : group[w][i];
-    }
-    return Word<T>::pack(values);
+  for (int w = 0; w < kWords; ++w) {
+    const int index = row.lane + w * row.num_lanes;
+    if (index < row.num_words) row.out[index] = Word<T>::pack(sums[w]);
   }
-};
+  return total;
+}
 
-struct Grid {
-  int warps_per_row;
-  int rows_per_block;
-  bool loads_ahead;  // payload before weights, also of ranks that turn out to have none
-};
-
+// Any number of ranks, eight that have a factor at a time, as in sum_rank_rows.
 template <LseBase kBase, class T>
-__global__ void combine_words(const __grid_constant__ A2aCombine::Params params,
-                              const __grid_constant__ PackedRows packed,
-                              const __grid_constant__ Grid grid) {
-  extern __shared__ float all_factors[];
-  const std::int64_t row =
-      std::int64_t{blockIdx.x} * grid.rows_per_block + threadIdx.y / grid.warps_per_row;
-  if (row >= packed.rows_per_peer()) return;
-  const std::int64_t token = row / packed.heads_per_rank;
-  const int head = static_cast<int>(row % packed.heads_per_rank);
-  const int warp_of_row = static_cast<int>(threadIdx.y) % grid.warps_per_row;
-  const int num_lanes = grid.warps_per_row * kWarp;
-  const int lane = warp_of_row * kWarp + WarpTeam::lane();
-  const int num_words = packed.head_dim / Word<T>::kElements;
-  const auto* recv = static_cast<const T*>(params.recv);
-  const auto words_of = [&](int rank) {
-    return reinterpret_cast<const std::uint32_t*>(recv + packed.payload_offset(rank, token, head));
-  };
-  auto* out = reinterpret_cast<std::uint32_t*>(static_cast<T*>(params.out.data) +
-                                               params.out.strides.offset(token, head));
-
-  std::uint32_t words[kGroup][kWords];
-  const auto load = [&](int first_rank, int first_word, const float* factors) {
-#pragma unroll
-    for (int j = 0; j < kGroup; ++j) {
-      const int rank = first_rank + j;
-      const bool wanted = rank < params.world_size && (factors == nullptr || factors[rank] != 0.0f);
-#pragma unroll
-      for (int w = 0; w < kWords; ++w) {
-        const int index = first_word + w * num_lanes;
-        words[j][w] = wanted && index < num_words ? words_of(rank)[index] : 0u;
-      }
-    }
-  };
-  if (grid.loads_ahead) load(0, lane, nullptr);
-
-  float* factors = all_factors + threadIdx.y * params.world_size;
-  const auto lse_of = [&](int rank) {
-    return load_lse_lanes(recv + packed.lse_offset(rank, token, head));
-  };
-  const LseSum total = rank_factors<kBase, WarpTeam>(params.world_size, lse_of, factors);
-  if (params.lse != nullptr && lane == 0) params.lse[row] = combined_lse<kBase>(total);
-
-  for (int first = lane; first < num_words; first += kWords * num_lanes) {
-    WordSums<T> sums;
-    for (int first_rank = 0; first_rank < params.world_size; first_rank += kGroup) {
-      const bool is_loaded = grid.loads_ahead && first == lane && first_rank == 0;
-      if (!is_loaded) load(first_rank, first, factors);
+__device__ LseSum combine_groups(const CombinedRow<T>& row, int world_size, float* factors) {
+  constexpr int kElements = Word<T>::kElements;
+  const LseSum total = rank_factors<kBase, WarpTeam>(
+      world_size, [&](int rank) { return row.lse(rank); }, factors);
+  for (int index = row.lane; index < row.num_words; index += row.num_lanes) {
+    float sums[kElements] = {};
+    float group[kElements] = {};
+    int num_added = 0;
+    for (int first = 0; first < world_size; first += kGroup) {
+      std::uint32_t words[kGroup];
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) {
-        const int rank = first_rank + j;
-        const float factor = rank < params.world_size ? factors[rank] : 0.0f;
-        if (factor != 0.0f) sums.add(words[j], factor);
+        const bool is_wanted = first + j < world_size && factors[first + j] != 0.0f;
+        words[j] = is_wanted ? row.words(first + j)[index] : 0u;
+      }
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) {
+        const float factor = first + j < world_size ? factors[first + j] : 0.0f;
+        if (factor == 0.0f) continue;
+        float values[kElements];
+        Word<T>::unpack(words[j], values);
+        const bool starts_group = num_added++ % kGroup == 0;
+#pragma unroll
+        for (int i = 0; i < kElements; ++i) {
+          const float term = factor * values[i];
+          if (starts_group) sums[i] += group[i];
+          group[i] = starts_group ? term : group[i] + term;
+        }
       }
     }
+    if (num_added > kGroup) {
 #pragma unroll
-    for (int w = 0; w < kWords; ++w) {
-      const int index = first + w * num_lanes;
-      if (index < num_words) out[index] = sums.word(w);
+      for (int i = 0; i < kElements; ++i) group[i] = sums[i] + group[i];
     }
+    row.out[index] = Word<T>::pack(group);
   }
+  return total;
+}
+
+// kWords words per lane; 0: more than eight ranks.
+template <LseBase kBase, class T, int kWords>
+__global__ void combine_words(const __grid_constant__ A2aCombine::Params params,
+                              const __grid_constant__ PackedRows packed,
+                              const __grid_constant__ int warps_per_row) {
+  extern __shared__ float all_factors[];
+  const auto warp = static_cast<int>(threadIdx.y);
+  const int rows_per_block = static_cast<int>(blockDim.y) / warps_per_row;
+  const std::int64_t index = std::int64_t{blockIdx.x} * rows_per_block + warp / warps_per_row;
+  if (index >= packed.rows_per_peer()) return;
+  const std::int64_t token = index / packed.heads_per_rank;
+  const int head = static_cast<int>(index % packed.heads_per_rank);
+  const CombinedRow<T> row{
+      .recv = static_cast<const T*>(params.recv),
+      .first_payload = packed.payload_offset(0, token, head),
+      .first_lse = packed.lse_offset(0, token, head),
+      .part = packed.elements_per_peer(),
+      .out = reinterpret_cast<std::uint32_t*>(static_cast<T*>(params.out.data) +
+                                              params.out.strides.offset(token, head)),
+      .num_words = packed.head_dim / Word<T>::kElements,
+      .lane = warp % warps_per_row * kWarp + WarpTeam::lane(),
+      .num_lanes = warps_per_row * kWarp};
+  LseSum total;
+  if constexpr (kWords > 0) {
+    total = combine_group<kBase, T, kWords>(row, params.world_size);
+  } else {
+    total =
+        combine_groups<kBase, T>(row, params.world_size, all_factors + warp * params.world_size);
+  }
+  if (params.lse != nullptr && row.lane == 0) params.lse[index] = combined_lse<kBase>(total);
 }
 
 // Any strides and alignment.
@@ -167,20 +203,20 @@ bool has_word_rows(const A2aCombine::Params& params) {
          whole(params.head_dim) && whole(s.rank) && whole(s.token) && whole(s.head);
 }
 
-// Enough warps to fill a GPU, and no more than the row has words for.
-Grid make_grid(const PackedRows& packed) {
-  constexpr std::int64_t kWantedWarps = 132 * 8;
-  const std::int64_t words =
-      packed.head_dim * static_cast<std::int64_t>(size_bytes(packed.dtype)) / 4;
-  const std::int64_t rows = packed.rows_per_peer();
-  int warps_per_row = 1;
-  while (warps_per_row < 8 && warps_per_row * kWarp < words &&
-         rows * warps_per_row < kWantedWarps) {
-    warps_per_row *= 2;
-  }
-  const bool few = rows * warps_per_row < kWantedWarps;
-  const int warps_per_block = few ? warps_per_row : 8;
-  return {warps_per_row, warps_per_block / warps_per_row, few};
+// How the words of a row are shared out: over as many warps as it has words for where rows are few,
+// else four words to a lane. A row of more words than that has more warps.
+struct WordGrid {
+  int words_per_lane;
+  int warps_per_row;
+  int rows_per_block;
+};
+
+WordGrid make_word_grid(const PackedRows& packed) {
+  const int words = packed.head_dim * static_cast<int>(size_bytes(packed.dtype)) / 4;
+  const bool few = packed.rows_per_peer() < 1024;
+  const int words_per_lane = few ? 1 : 4;
+  const int warps = static_cast<int>(blocks_for(words, kWarp * words_per_lane));
+  return {words_per_lane, warps, few ? 1 : std::max(1, 8 / warps)};
 }
 
 }  // namespace
@@ -194,19 +230,22 @@ void launch(const A2aCombine::Params& params, const Launch& at) {
                           .layout = params.layout};
   const std::int64_t rows = packed.rows_per_peer();
   if (rows == 0) return;
-  const Grid grid = make_grid(packed);
+  const WordGrid grid = make_word_grid(packed);
   const bool words = has_word_rows(params);
   const int warps = words ? grid.warps_per_row * grid.rows_per_block : 4;
   const unsigned blocks = blocks_for(rows, words ? grid.rows_per_block : warps);
-  const dim3 block(kWarp, warps);
+  const dim3 block(kWarp, static_cast<unsigned>(warps));
   const std::size_t shared = static_cast<std::size_t>(warps) * params.world_size * sizeof(float);
   dispatch_lse_base(params.base, [&]<LseBase kBase>() {
     dispatch_dtype(params.out.dtype, [&]<class T>() {
-      if (words) {
-        combine_words<kBase, T><<<blocks, block, shared, at.stream>>>(params, packed, grid);
-      } else {
+      if (!words) {
         combine_elements<kBase, T><<<blocks, block, shared, at.stream>>>(params, packed);
+        return;
       }
+      const auto kernel = params.world_size > kGroup ? combine_words<kBase, T, 0>
+                          : grid.words_per_lane == 1 ? combine_words<kBase, T, 1>
+                                                     : combine_words<kBase, T, 4>;
+      kernel<<<blocks, block, shared, at.stream>>>(params, packed, grid.warps_per_row);
     });
   });
 }

@@ -10,16 +10,18 @@ namespace dcp {
 
 inline constexpr int kWarp = 32;
 
-// The lanes of a warp. Sums are taken over a tree: the same bits on every lane.
-struct WarpTeam {
-  __device__ static int lane() { return static_cast<int>(threadIdx.x % kWarp); }
-  static constexpr int size() { return kWarp; }
+// kSize neighbouring lanes of a warp; all teams of a warp work in step. Sums are taken over a tree:
+// the same bits on every lane.
+template <int kSize>
+struct LaneTeam {
+  __device__ static int lane() { return static_cast<int>(threadIdx.x % kSize); }
+  static constexpr int size() { return kSize; }
   __device__ static float sum(float x) {
-    for (int step = kWarp / 2; step > 0; step /= 2) x += __shfl_xor_sync(~0u, x, step);
+    for (int step = kSize / 2; step > 0; step /= 2) x += __shfl_xor_sync(~0u, x, step);
     return x;
   }
   __device__ static float max(float x) {
-    for (int step = kWarp / 2; step > 0; step /= 2) {
+    for (int step = kSize / 2; step > 0; step /= 2) {
       const float other = __shfl_xor_sync(~0u, x, step);
       x = other > x ? other : x;
     }
@@ -27,6 +29,8 @@ struct WarpTeam {
   }
   __device__ static void sync() { __syncwarp(); }
 };
+
+using WarpTeam = LaneTeam<kWarp>;
 
 // The first fault of a rank stays.
 template <class... Values>
