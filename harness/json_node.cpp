@@ -4,12 +4,10 @@
 #include <cctype>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 
 #include "core/error.hpp"
+#include "core/input_file.hpp"
 #include "core/spelling.hpp"
 
 namespace dcp {
@@ -156,17 +154,12 @@ std::vector<double> JsonNode::numbers(std::int64_t count) const {
   return values;
 }
 
-nlohmann::json read_json_file(const std::string& path, std::uintmax_t max_size_bytes) {
-  std::error_code error;
-  const std::uintmax_t size_bytes = std::filesystem::file_size(path, error);
-  std::ifstream stream(path, std::ios::binary);
-  if (error || !stream) throw InputError({.file = path}, "cannot read this file");
-  if (size_bytes > max_size_bytes) {
-    throw InputError({.file = path}, "the file has " + std::to_string(size_bytes) +
-                                         " bytes; at most " + std::to_string(max_size_bytes) +
-                                         " are read");
+nlohmann::json read_json_file(const std::string& path, std::size_t max_size_bytes) {
+  const std::string text = read_input_file(path, max_size_bytes);
+  if (text.size() > max_size_bytes) {
+    throw InputError({.file = path},
+                     "longer than " + std::to_string(max_size_bytes >> 20) + " MiB");
   }
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& refused) {

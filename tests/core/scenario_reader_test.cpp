@@ -245,7 +245,7 @@ TEST(ScenarioReader, PlacesErrorsOfOverridesOnTheCommandLine) {
             "--set a..b=2: error: a dotted key such as graph.ubatches is expected");
   EXPECT_EQ(error_of(text, {{"layers", ""}}), "--set layers=: error: the document is empty");
   EXPECT_EQ(error_of(text, {{"layers", "1\t"}}),
-            "--set layers=1\t: error: a tab is not allowed: use spaces");
+            "--set layers=1\\t: error: a tab is not allowed: use spaces");
 }
 
 TEST(ScenarioReader, ReadsEveryVerb) {
