@@ -79,6 +79,11 @@ constexpr StepOption kStepOptions[] = {
     {"eager.wait", no_wait_of<verb::Eager>},
 };
 
+// What all ranks do together, unless it stands inside `together`.
+constexpr std::string_view kVerbsOfAllRanks[] = {
+    "capture", "replay", "eager", "together", "sync", "lock", "grow", "stub_attention", "destroy",
+};
+
 bool expects_hazards(const Expect& expect) {
   return !expect.hazards.empty() ||
          std::any_of(expect.by_strategy.begin(), expect.by_strategy.end(),
@@ -111,6 +116,12 @@ void require_supported_step(const Scenario& scenario, std::size_t index) {
     if (value.empty()) continue;
     const std::string key(option.key);
     refuse(place_of(scenario, path + key), key + ": " + value);
+  }
+  if (step.rank && std::find(std::begin(kVerbsOfAllRanks), std::end(kVerbsOfAllRanks),
+                             step.verb_name) != std::end(kVerbsOfAllRanks)) {
+    throw InputError(place_of(scenario, path + "rank"),
+                     "'rank' does not apply to '" + step.verb_name +
+                         "': all ranks do it ('together' gives ranks steps of their own)");
   }
   if (step.expect && expects_hazards(*step.expect)) {
     refuse(place_of(scenario, path + "expect.hazards"), "expect.hazards");

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <regex>
 #include <sstream>
 
@@ -48,6 +51,29 @@ TEST(List, KindsAreThoseOfTheDocumentation) {
     EXPECT_FALSE(documented.empty()) << heading;
     EXPECT_THAT(names_of(title), ElementsAreArray(documented)) << heading;
   }
+}
+
+// A kind that is not listed cannot be expected by a scenario.
+TEST(List, KindsThatTheSourcesThrowAreListed) {
+  const std::regex thrown("(StepError|Failure)\\(\\s*\"(\\w+)\"");
+  const std::map<std::string, std::string> title_of = {{"StepError", "errors"},
+                                                       {"Failure", "failures"}};
+  int count = 0;
+  for (const char* folder :
+       {"kernels", "runtime", "comm", "strategies", "engine", "harness", "cli"}) {
+    const std::string root = DCPSIM_SOURCE_DIR "/" + std::string(folder);
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
+      if (entry.path().extension() != ".cpp") continue;
+      std::ifstream file(entry.path());
+      const std::string text{std::istreambuf_iterator<char>(file), {}};
+      for (std::sregex_iterator match(text.begin(), text.end(), thrown), end; match != end;
+           ++match, ++count) {
+        EXPECT_THAT(names_of(title_of.at((*match)[1])), Contains((*match)[2].str()))
+            << entry.path();
+      }
+    }
+  }
+  EXPECT_GT(count, 20);
 }
 
 // The reader lists the verbs that it knows where a step has none: "one of capture, replay, ...".

@@ -331,7 +331,7 @@ TEST(ScenarioReader, ReadsExpectations) {
       error: capacity
       same_bits_as: first
       eager_rows: 2
-      by_strategy: {ag_ar: {same_bits_as: 0}}
+      by_strategy: {a2a: {same_bits_as: 0}}
 )"));
   ASSERT_TRUE(s.steps.at(1).expect.has_value());
   const Expect& expect = *s.steps[1].expect;
@@ -350,7 +350,7 @@ TEST(ScenarioReader, ReadsExpectations) {
   EXPECT_EQ(expect.error, "capacity");
   EXPECT_EQ(expect.same_bits_as, "first");
   EXPECT_EQ(expect.eager_rows, 2);
-  EXPECT_EQ(expect.by_strategy.at("ag_ar").same_bits_as, "0");
+  EXPECT_EQ(expect.by_strategy.at("a2a").same_bits_as, "0");
 }
 
 TEST(ScenarioReader, KeepsThePlaceOfEveryKey) {

@@ -18,6 +18,7 @@ constexpr const char* kHead = R"(schema: 1
 world_size: 2
 model: tiny
 dtype: fp32
+strategy: [a2a, ag_ar]
 data: {kind: mean}
 graph: {capture_sizes: [4]}
 batches:
@@ -119,7 +120,14 @@ TEST(StepRunner, ABadBatchThatIsNotExpectedIsBadInputAtTheBatch) {
   EXPECT_EQ(report.status, Status::kError);
   EXPECT_EQ(
       report.bad_input,
-      "test.yaml:10:3: error: qsl_not_monotone: query_start_loc falls from 2 to 1 at index 2");
+      "test.yaml:11:3: error: qsl_not_monotone: query_start_loc falls from 2 to 1 at index 2");
+}
+
+TEST(StepRunner, AGraphThatIsGoneIsBadInputAtTheStepAndNotAtItsBatch) {
+  const ScenarioReport report =
+      run("  - destroy: {graph: g4}\n"
+          "  - replay: {graph: g4, batch: two}\n");
+  EXPECT_EQ(report.bad_input, "test.yaml:16:5: error: no_such_graph: no graph is named 'g4'");
 }
 
 TEST(StepRunner, AnExpectedFailureThatDoesNotComeFails) {
