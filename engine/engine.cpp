@@ -47,8 +47,9 @@ Engine::~Engine() {
   for (const auto& step : graphs_) {
     try {
       destroy(*step);
-    } catch (const StepError&) {
-      // A launch that failed is still pending; the world that owns the graph is going away too.
+    } catch (...) {
+      // A launch that failed is still pending, or memory is out; the world that owns the graph is
+      // going away too.
     }
   }
 }
