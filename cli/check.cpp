@@ -56,11 +56,12 @@ class CheckRun {
         seed_(options.seed.value_or(kDefaultSeed)),
         strategies_(strategies_to_check(options)),
         json_(report_head()) {
-    json_["tool"]["backend"] = "host";
-    json_["tool"]["comm"] = "simulated";
+    json_["tool"]["backend"] = name(options.backend.backend);
+    json_["tool"]["comm"] = comm_name(options.backend);
     json_["tool"]["seed"] = seed_;
     json_["files"] = nlohmann::ordered_json::array();
-    std::cout << "dcpsim " DCPSIM_VERSION ", host backend, seed " << seed_ << '\n';
+    std::cout << "dcpsim " DCPSIM_VERSION ", " << name(options.backend.backend) << " backend, seed "
+              << seed_ << '\n';
   }
 
   void check(const std::string& path) {
@@ -115,7 +116,10 @@ class CheckRun {
       if (first) print_check_head(std::cout, path, file.source);
       first = false;
       const CheckedCase checked{
-          .file = path, .name = test.name, .verdicts = check_vector_case(test, strategies_, seed_)};
+          .file = path,
+          .name = test.name,
+          .verdicts =
+              check_vector_case(test, strategies_, {.backend = options_.backend, .seed = seed_})};
       print_checked_case(std::cout, checked, seed_, style);
       json.push_back(checked_case_json(test.name, checked.verdicts));
       ++totals_.cases;

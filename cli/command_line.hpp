@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/make_world.hpp"
 #include "core/scenario_reader.hpp"
 
 namespace dcp {
@@ -24,12 +25,10 @@ struct Command {
   std::span<const std::string_view> refused = {};  // scenario options that mean nothing to it
 };
 
-enum class Backend : std::uint8_t { kHost, kCuda };
-
 struct Options {
   const Command* command = nullptr;     // null only with show_help or show_version
   std::vector<std::string> paths;       // files and folders; they exist
-  Backend backend = Backend::kHost;     // one that this build has
+  BackendChoice backend;                // one that this build and machine have
   std::vector<std::string> strategies;  // registered names, none twice; empty: the scenario's own
   std::vector<Override> overrides;      // --set, in order
   std::optional<std::uint64_t> seed;    // of the schedule

@@ -22,7 +22,9 @@ class World {
   virtual ~World() = default;
   virtual int world_size() const = 0;
 
-  // Calls `program` once for each rank. It enqueues and must not wait for another rank.
+  // Calls `program` once for each rank, perhaps on a thread of its own: what the calls share is
+  // only read. It enqueues and must not wait for another rank. Where it throws for a rank, nothing
+  // of this round stays pending on any, and the first exception goes on.
   virtual void each_rank(const std::function<void(Rank&)>& program) = 0;
 
   // Runs everything that was enqueued. Throws Failure (deadlock, mismatch, ...), after which

@@ -38,8 +38,9 @@ Engine::Engine(const Scenario& scenario, const Strategy& strategy, World& world)
       capacity_(make_capacity(scenario)),
       plan_(scenario, strategy, capacity_.max_num_tokens) {
   budget_.take(input_bytes(scenario, plan_, capacity_), "the KV cache and the inputs");
+  ranks_.resize(static_cast<std::size_t>(world.world_size()));
   world_.each_rank([&](Rank& rank) {
-    ranks_.push_back(std::make_unique<RankState>(rank, scenario_, plan_, capacity_));
+    ranks_[rank.index] = std::make_unique<RankState>(rank, scenario_, plan_, capacity_);
   });
 }
 
@@ -120,6 +121,7 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
   world_.drain();
   if (find_graph(name) != nullptr) destroy(name);
 
+  step->ranks.resize(ranks_.size());
   try {
     each_rank([&](Rank& rank, RankState& state) {
       CaptureGuard guard(rank.runtime, state.ubatches[0].compute, scenario_.graph.capture_mode);
@@ -127,7 +129,7 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
       enqueue_step(rank, state, *step, captured);
       captured.graph = guard.end();
       captured.exec = rank.runtime.instantiate(captured.graph);
-      step->ranks.push_back(std::move(captured));
+      step->ranks[rank.index] = std::move(captured);
     });
   } catch (...) {  // no rank keeps a graph that the others do not have
     destroy(*step);
@@ -181,8 +183,9 @@ StepRun Engine::run_eagerly(const Batch& batch, const BatchLayout& layout) {
   require_memory_for_checks(layout.rows);
   release_eager_step();
   eager_ = std::move(step);
+  eager_->ranks.resize(ranks_.size());
   each_rank([&](Rank& rank, RankState& state) {
-    eager_->ranks.push_back(make_rank_step(rank, state, *eager_));
+    eager_->ranks[rank.index] = make_rank_step(rank, state, *eager_);
   });
   poison_results(*eager_);
   load(layout, eager_->ubatches);
@@ -258,9 +261,10 @@ void Engine::destroy(const std::string& graph) {
 
 void Engine::destroy(EngineStep& step) {
   each_rank([&](Rank& rank, RankState&) {
-    if (rank.index >= static_cast<int>(step.ranks.size())) return;
-    rank.runtime.destroy(step.ranks[rank.index].exec);
-    rank.runtime.destroy(step.ranks[rank.index].graph);
+    const RankStep& captured = step.ranks[rank.index];
+    if (captured.exec == GraphExec{}) return;  // the capture was refused before this rank's turn
+    rank.runtime.destroy(captured.exec);
+    rank.runtime.destroy(captured.graph);
   });
 }
 

@@ -148,6 +148,7 @@ void Engine::read_ubatch(Rank& rank, const UbatchStep& step, int layer,
 
 LayerValues Engine::read_layer(const StepRun& run, int layer) const {
   LayerValues values;
+  values.ranks.resize(ranks_.size());
   world_.each_rank([&](Rank& rank) {
     const RankStep& step = run.step->ranks[rank.index];
     const bool all_heads = strategy_.keeps_all_heads();
@@ -168,7 +169,7 @@ LayerValues Engine::read_layer(const StepRun& run, int layer) const {
           decode(rank.runtime, query, stored, s.num_tokens, s.num_heads, s.qk_head_dim);
       values.query.insert(values.query.end(), part.begin(), part.end());
     }
-    values.ranks.push_back(std::move(mine));
+    values.ranks[rank.index] = std::move(mine);
   });
   return values;
 }

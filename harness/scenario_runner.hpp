@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "comm/make_world.hpp"
 #include "core/scenario_reader.hpp"
 #include "harness/report.hpp"
 #include "strategies/strategy.hpp"
@@ -16,6 +17,7 @@ namespace dcp {
 class ScheduleTrace;
 
 struct RunOptions {
+  BackendChoice backend = {};
   std::uint64_t seed = 0;                // of the schedule
   std::string dump_folder = {};          // for every tensor of every computing step; empty: none
   std::vector<Override> overrides = {};  // that the scenario was read with, for the dump

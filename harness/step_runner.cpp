@@ -70,9 +70,12 @@ StepRunner::StepRunner(const Scenario& scenario, const Strategy& strategy,
                        const RunOptions& options)
     : scenario_(scenario),
       strategy_(strategy),
-      world_(scenario.world_size, options.seed, scenario.graph.ubatches),
+      world_(make_world({.backend = options.backend,
+                         .world_size = scenario.world_size,
+                         .num_communicators = scenario.graph.ubatches,
+                         .seed = options.seed,
+                         .observer = options.trace})),
       trace_(options.trace) {
-  world_.observe(trace_);
   if (!options.dump_folder.empty()) dump_.emplace(scenario, strategy.name(), options);
 }
 
@@ -105,7 +108,7 @@ StepReport StepRunner::run(const Step& step, int index) {
 }
 
 Engine& StepRunner::engine() {
-  if (engine_ == nullptr) engine_ = std::make_unique<Engine>(scenario_, strategy_, world_);
+  if (engine_ == nullptr) engine_ = std::make_unique<Engine>(scenario_, strategy_, *world_);
   return *engine_;
 }
 
@@ -137,7 +140,7 @@ void StepRunner::perform(const Step& step, const Expect& expect, StepReport& rep
       engine().destroy(destroy->graph);
     }
   } else if (std::holds_alternative<verb::Sync>(step.verb)) {
-    world_.drain();
+    world_->drain();
   }
 }
 

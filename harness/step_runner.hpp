@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/simulated/host_world.hpp"
+#include "comm/world.hpp"
 #include "engine/engine.hpp"
 #include "harness/expectation.hpp"
 #include "harness/scenario_runner.hpp"
@@ -40,7 +40,7 @@ class StepRunner {
 
   const Scenario& scenario_;
   const Strategy& strategy_;
-  HostWorld world_;
+  std::unique_ptr<World> world_;
   std::unique_ptr<Engine> engine_;
   ScheduleTrace* trace_;
   std::optional<StepDump> dump_;
