@@ -72,6 +72,8 @@ constexpr Kind kErrors[] = {
     {"lse_shape", "the lse's shape is not [rows, heads]"},
     {"alignment", "an address or size is not aligned as the operation needs"},
     {"unsupported_dtype", "an operation does not take this type"},
+    {"backend_unavailable",
+     "this build or machine has no such backend, or an operation no body for it"},
     {"no_such_graph", "no graph of this name was captured"},
     {"no_such_buffer", "no buffer of this name, graph, ubatch or row exists"},
     {"graph_in_flight", "the graph is still running"},

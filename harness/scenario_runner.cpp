@@ -32,6 +32,8 @@ void end_with(ScenarioReport& report, const std::exception& error) {
   report.status = Status::kError;
   if (dynamic_cast<const InputError*>(&error) != nullptr) {
     report.bad_input = error.what();
+  } else if (dynamic_cast<const StepError*>(&error) != nullptr) {  // before the first step
+    report.bad_input = InputError({report.file}, error.what()).what();
   } else if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
              dynamic_cast<const std::length_error*>(&error) != nullptr) {
     report.bad_input = InputError({report.file}, "this machine's memory does not hold it").what();

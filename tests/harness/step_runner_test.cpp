@@ -171,6 +171,8 @@ TEST(EndedReport, NamesTheFileWhateverWasThrown) {
   EXPECT_EQ(text_of(std::bad_alloc()), "x.yaml: error: this machine's memory does not hold it");
   EXPECT_EQ(text_of(std::length_error("vector")),
             "x.yaml: error: this machine's memory does not hold it");
+  EXPECT_EQ(text_of(StepError("backend_unavailable", "no GPU")),
+            "x.yaml: error: backend_unavailable: no GPU");
   EXPECT_EQ(text_of(std::runtime_error("odd")), "x.yaml: error: internal error: odd");
 }
 
