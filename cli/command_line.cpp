@@ -204,7 +204,7 @@ void require_fitting(const Options& options, const po::variables_map& values) {
   const po::options_description known = scenario_options();
   const auto& refused = options.command->refused;
   for (const auto& option : known.options()) {
-    const bool applies = options.command->takes_paths &&
+    const bool applies = (options.command->takes_paths || !refused.empty()) &&
                          std::ranges::find(refused, option->long_name()) == refused.end();
     if (applies || values.count(option->long_name()) == 0) continue;
     refuse("'--" + option->long_name() + "' does not apply to " + command);

@@ -20,9 +20,11 @@ struct Options;
 struct Command {
   std::string_view name;
   std::string_view help;
-  bool takes_paths;  // then at least one path is required, and the scenario options are allowed
+  bool takes_paths;  // then at least one path is required
   int (*run)(const Options&);
-  std::span<const std::string_view> refused = {};  // scenario options that mean nothing to it
+  // Scenario options that mean nothing to it. With none named: nothing is refused where there are
+  // paths, and everything where there are none.
+  std::span<const std::string_view> refused = {};
 };
 
 struct Options {
