@@ -2,12 +2,14 @@
 
 #include <filesystem>
 #include <iostream>
+#include <new>
 
 #include "cli/check_json.hpp"
 #include "cli/check_text.hpp"
 #include "cli/input_files.hpp"
 #include "cli/json_file.hpp"
 #include "core/error.hpp"
+#include "core/printable_text.hpp"
 #include "strategies/registry.hpp"
 
 namespace dcp {
@@ -71,9 +73,9 @@ class CheckRun {
       json["source"] = file.source;
       check_cases(path, file, json["cases"]);
     } catch (const InputError& error) {
-      json["error"] = error.what();
-      ++totals_.refused_files;
-      std::cout << "REFUSED  " << path << "\n  " << error.what() << '\n';
+      refuse(path, error, json);
+    } catch (const std::bad_alloc&) {
+      refuse(path, InputError({.file = path}, "this machine's memory does not hold it"), json);
     }
   }
 
@@ -96,6 +98,12 @@ class CheckRun {
   }
 
  private:
+  void refuse(const std::string& path, const InputError& error, nlohmann::ordered_json& json) {
+    json["error"] = error.what();
+    ++totals_.refused_files;
+    std::cout << "REFUSED  " << printable_text(path) << "\n  " << error.what() << '\n';
+  }
+
   bool is_wanted(const std::string& path, const VectorCase& test) const {
     return matches_filter(path, options_.filter) || matches_filter(test.name, options_.filter);
   }

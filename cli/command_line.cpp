@@ -193,7 +193,10 @@ void require_fitting(const Options& options, const po::variables_map& values) {
   if (options.command->takes_paths) {
     if (options.paths.empty()) refuse(command + " needs a PATH: a file or a folder");
     for (const std::string& path : options.paths) {
-      if (!std::filesystem::exists(path)) refuse("no such file or folder: " + in_quotes(path));
+      std::error_code error;  // of a loop of links, say: the file's reader tells it
+      const auto type = std::filesystem::symlink_status(path, error).type();
+      if (type != std::filesystem::file_type::not_found) continue;
+      refuse("no such file or folder: " + in_quotes(path));
     }
   } else if (!options.paths.empty()) {
     refuse(command + " takes no PATH, but got " + in_quotes(options.paths.front()));

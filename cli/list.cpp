@@ -7,6 +7,7 @@
 #include "cli/json_file.hpp"
 #include "core/kinds.hpp"
 #include "core/scenario_reader.hpp"
+#include "core/supported.hpp"
 #include "strategies/registry.hpp"
 
 namespace dcp {
@@ -47,6 +48,22 @@ ListSection section_of(std::string title, std::span<const Kind> kinds) {
   return section;
 }
 
+ListSection verb_section() {
+  ListSection section = section_of("steps", kVerbs);
+  for (ListEntry& entry : section.entries) {
+    if (!is_supported_verb(entry.name)) entry.about += " (not supported yet)";
+  }
+  return section;
+}
+
+ListSection unsupported_section() {
+  ListSection section{"not supported yet", {}};
+  for (const UnsupportedSetting& setting : unsupported_settings()) {
+    section.entries.push_back({std::string(setting.key), std::string(setting.value)});
+  }
+  return section;
+}
+
 ListSection strategy_section() {
   ListSection section{"strategies", {}};
   for (const Strategy* strategy : all_strategies()) {
@@ -79,12 +96,13 @@ std::vector<ListSection> known_words() {
   return {
       strategy_section(),
       model_section(),
-      section_of("steps", kVerbs),
+      verb_section(),
       section_of("set", settable_values()),
       section_of("buffers", buffer_kinds()),
       section_of("hazards", hazard_kinds()),
       section_of("failures", failure_kinds()),
       section_of("errors", error_kinds()),
+      unsupported_section(),
   };
 }
 

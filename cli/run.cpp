@@ -136,12 +136,11 @@ class Run {
                                      .trace = options_.trace_path.empty() ? nullptr : &trace_};
         reports.push_back(run_scenario(scenario, *find_strategy(name), run_options));
       }
-    } catch (const InputError& error) {
+    } catch (const std::exception& error) {
       ScenarioReport refused;
       refused.file = file;
       refused.strategy = "-";
-      refused.status = Status::kError;
-      refused.bad_input = error.what();
+      end_with(refused, error);
       reports.push_back(std::move(refused));
     }
     return reports;

@@ -3,6 +3,7 @@
 
 #include "core/error.hpp"
 #include "engine/engine_state.hpp"
+#include "engine/memory_needs.hpp"
 #include "runtime/capture_guard.hpp"
 
 namespace dcp {
@@ -29,39 +30,6 @@ Engine::RankState::RankState(Rank& rank, const Scenario& scenario, const StepPla
   }
 }
 
-namespace {
-
-// Persistent inputs of all ranks: cache, new keys and values, queries, block tables.
-double input_bytes(const Scenario& scenario, const StepPlan& plan, const Capacity& capacity) {
-  const auto rows = static_cast<double>(capacity.max_num_tokens);
-  const StepShape shape = plan.shape(0, capacity.max_num_tokens);
-  const double slots = static_cast<double>(capacity.num_blocks) * scenario.kv.block_size;
-  const double kv = scenario.layers * (slots + rows) * shape.kv_row_dim;
-  const double query = rows * plan.query().num_input_heads(shape) * shape.qk_head_dim;
-  const double tables = rows * static_cast<double>(capacity.pages_per_request) *
-                        sizeof(std::int32_t) * scenario.graph.ubatches;
-  double workspace = 0;
-  const BufferPlan needed = plan.buffers(shape);
-  for (const BufferSpec& spec : needed.specs()) {
-    const bool fixed = scenario.workspace.policy == WorkspacePolicy::kFixed &&
-                       spec.lifetime == Lifetime::kWorkspace;
-    if (fixed) workspace += static_cast<double>(spec.size_bytes) * scenario.graph.ubatches;
-  }
-  return scenario.world_size *
-         ((kv + query) * static_cast<double>(size_bytes(scenario.dtype)) + tables + workspace);
-}
-
-double step_bytes(const StepPlan& plan, const EngineStep& step, int world_size) {
-  double sum = 0;
-  for (const Ubatch& ubatch : step.ubatches) {
-    const BufferPlan needed = plan.buffers(plan.shape(0, ubatch.num_rows));
-    for (const BufferSpec& spec : needed.specs()) sum += static_cast<double>(spec.size_bytes);
-  }
-  return sum * world_size;
-}
-
-}  // namespace
-
 Engine::Engine(const Scenario& scenario, const Strategy& strategy, World& world)
     : scenario_(scenario),
       strategy_(strategy),
@@ -80,8 +48,9 @@ Engine::~Engine() {
   for (const auto& step : graphs_) {
     try {
       destroy(*step);
-    } catch (const StepError&) {
-      // A launch that failed is still pending; the world that owns the graph is going away too.
+    } catch (...) {
+      // A launch that failed is still pending, or memory is out; the world that owns the graph is
+      // going away too.
     }
   }
 }
@@ -146,7 +115,7 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
   step->name = name;
   step->rows = rows;
   step->ubatches = cut_ubatches(scenario_, used, layout.rows, rows);
-  budget_.take(step_bytes(plan_, *step, scenario_.world_size), "buffers of graph " + name);
+  budget_.take(step_bytes(scenario_, plan_, step->ubatches), "buffers of graph " + name);
   release_eager_step();
   load_metadata(layout, step->ubatches);
   world_.drain();
@@ -185,6 +154,7 @@ StepRun Engine::replay(const Batch& batch, const std::string& graph, std::int64_
                                     " rows, batch " + batch.name + " has " +
                                     std::to_string(layout.rows));
   }
+  require_memory_for_checks(step->rows);
   release_eager_step();
   poison_results(*step);
   load(layout, step->ubatches);
@@ -209,7 +179,8 @@ StepRun Engine::run_eagerly(const Batch& batch, const BatchLayout& layout) {
   step->name = "eager";
   step->rows = layout.rows;
   step->ubatches = cut_ubatches(scenario_, batch, layout.rows, layout.rows);
-  budget_.take(step_bytes(plan_, *step, scenario_.world_size), "buffers of an eager step");
+  budget_.take(step_bytes(scenario_, plan_, step->ubatches), "buffers of an eager step");
+  require_memory_for_checks(layout.rows);
   release_eager_step();
   eager_ = std::move(step);
   eager_->ranks.resize(ranks_.size());
@@ -237,6 +208,10 @@ BatchLayout Engine::lay_out(const Batch& batch) const {
                                     std::to_string(capacity_.num_blocks));
   }
   return layout;
+}
+
+void Engine::require_memory_for_checks(std::int64_t rows) const {
+  budget_.require(check_bytes(scenario_, plan_.shape(0, rows)), "copies that check the results");
 }
 
 void Engine::load_metadata(const BatchLayout& layout, const std::vector<Ubatch>& ubatches) {

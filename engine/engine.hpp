@@ -137,6 +137,7 @@ class Engine {
   void enqueue_step(Rank& rank, const RankState& state, const EngineStep& step,
                     const RankStep& mine);
   BatchLayout lay_out(const Batch& batch) const;
+  void require_memory_for_checks(std::int64_t rows) const;
   void load_metadata(const BatchLayout& layout, const std::vector<Ubatch>& ubatches);
   void load(const BatchLayout& layout, const std::vector<Ubatch>& ubatches);
   void poison_results(const EngineStep& step);

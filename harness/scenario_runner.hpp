@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,10 @@ struct RunOptions {
 // order, and all of it once more.
 std::vector<Step> default_steps(const Scenario& scenario);
 
-// Never throws for what a scenario does: bad input ends the run with Status::kError.
+// Ends the report with Status::kError and one line that names its file, whatever was thrown.
+void end_with(ScenarioReport& report, const std::exception& error);
+
+// Never throws: what ends the run early ends its report.
 ScenarioReport run_scenario(const Scenario& scenario, const Strategy& strategy,
                             const RunOptions& options);
 

@@ -17,7 +17,7 @@ constexpr std::array kBadInput = {
     "qsl_not_monotone",   "qsl_without_seq_lens", "seq_len_below_query_len",
     "negative_local_len", "heads_not_divisible",  "ubatch_out_of_range",
     "capacity",           "no_such_graph",        "no_such_buffer",
-    "alignment",          "unsupported_dtype"};
+    "alignment",          "unsupported_dtype",    "local_lens_mismatch"};
 
 bool is_bad_input(const std::string& kind) {
   return std::find(kBadInput.begin(), kBadInput.end(), kind) != kBadInput.end();
@@ -293,7 +293,8 @@ void StepRunner::hold_to_findings(const Step& step, const Expect& expect,
     const std::string text = report.error->kind + ": " + report.error->why;
     if (!expect.error && is_bad_input(report.error->kind)) {
       const std::string* name = batch_name(step);
-      const bool of_batch = name != nullptr && !name->empty();
+      const bool of_batch =
+          name != nullptr && !name->empty() && report.error->kind != "no_such_graph";
       throw InputError(of_batch ? batch(*name).place : step.place, text);
     }
     report.problems.push_back("error " + text +

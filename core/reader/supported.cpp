@@ -1,4 +1,6 @@
 // What the format has and the engine has not yet. Each line goes when its feature comes.
+#include "core/supported.hpp"
+
 #include <algorithm>
 
 #include "core/scenario_reader.hpp"
@@ -7,45 +9,36 @@ namespace dcp {
 
 namespace {
 
-// Text of the value where it is not supported, else "".
 struct Setting {
-  std::string_view key;
-  std::string (*unsupported)(const Scenario& scenario);
+  UnsupportedSetting what;
+  bool (*is_used)(const Scenario& scenario);
 };
 
 constexpr Setting kSettings[] = {
-    {"strategy",
-     [](const Scenario& s) -> std::string {
-       return std::count(s.strategies.begin(), s.strategies.end(), "direct") > 0 ? "direct" : "";
+    {{"strategy", "direct"},
+     [](const Scenario& s) {
+       return std::count(s.strategies.begin(), s.strategies.end(), "direct") > 0;
      }},
-    {"query",
-     [](const Scenario& s) -> std::string {
-       return s.query == QueryMode::kDirect ? "direct" : "";
+    {{"query", "direct"}, [](const Scenario& s) { return s.query == QueryMode::kDirect; }},
+    {{"attention_split", "context_then_new with attention: mla"},
+     [](const Scenario& s) {
+       return s.attention_split == AttentionSplit::kContextThenNew &&
+              s.model.attention == Attention::kMla;
      }},
-    {"attention_split",
-     [](const Scenario& s) -> std::string {
-       if (s.attention_split == AttentionSplit::kNone) return "";
-       if (s.model.attention == Attention::kMla) return "context_then_new with attention: mla";
-       return s.data.kind == DataKind::kGiven ? "context_then_new with data: given" : "";
+    {{"attention_split", "context_then_new with data: given"},
+     [](const Scenario& s) {
+       return s.attention_split == AttentionSplit::kContextThenNew &&
+              s.data.kind == DataKind::kGiven;
      }},
-    {"kv.dtype",
-     [](const Scenario& s) -> std::string {
-       return s.kv.dtype == DType::kFp8E4m3 ? "fp8_e4m3" : "";
-     }},
-    {"kv_gather",
-     [](const Scenario& s) -> std::string { return s.kv_gather ? "{tokens, dim, dtype}" : ""; }},
-    {"graph.pool",
-     [](const Scenario& s) -> std::string {
-       return s.graph.pool == GraphPool::kShared ? "shared" : "";
-     }},
-    {"workspace.policy",
-     [](const Scenario& s) -> std::string {
-       return s.workspace.policy == WorkspacePolicy::kGrowable ? "growable" : "";
-     }},
-    {"workspace.need",
-     [](const Scenario& s) -> std::string {
-       return s.workspace.need.empty() ? "" : "{rows: bytes}";
-     }},
+    {{"kv.dtype", "fp8_e4m3"}, [](const Scenario& s) { return s.kv.dtype == DType::kFp8E4m3; }},
+    {{"kv_gather", "{tokens, dim, dtype}"},
+     [](const Scenario& s) { return s.kv_gather.has_value(); }},
+    {{"graph.pool", "shared"},
+     [](const Scenario& s) { return s.graph.pool == GraphPool::kShared; }},
+    {{"workspace.policy", "growable"},
+     [](const Scenario& s) { return s.workspace.policy == WorkspacePolicy::kGrowable; }},
+    {{"workspace.need", "{rows: bytes}"},
+     [](const Scenario& s) { return !s.workspace.need.empty(); }},
 };
 
 constexpr std::string_view kVerbs[] = {
@@ -79,6 +72,11 @@ constexpr StepOption kStepOptions[] = {
     {"eager.wait", no_wait_of<verb::Eager>},
 };
 
+// What all ranks do together, unless it stands inside `together`.
+constexpr std::string_view kVerbsOfAllRanks[] = {
+    "capture", "replay", "eager", "together", "sync", "lock", "grow", "stub_attention", "destroy",
+};
+
 bool expects_hazards(const Expect& expect) {
   return !expect.hazards.empty() ||
          std::any_of(expect.by_strategy.begin(), expect.by_strategy.end(),
@@ -103,7 +101,7 @@ Place place_of(const Scenario& scenario, std::string key) {
 void require_supported_step(const Scenario& scenario, std::size_t index) {
   const Step& step = scenario.steps[index];
   const std::string path = "steps." + std::to_string(index) + ".";
-  if (std::find(std::begin(kVerbs), std::end(kVerbs), step.verb_name) != std::end(kVerbs)) {
+  if (!is_supported_verb(step.verb_name)) {
     refuse(step.place, "verb: " + step.verb_name);
   }
   for (const StepOption& option : kStepOptions) {
@@ -112,6 +110,12 @@ void require_supported_step(const Scenario& scenario, std::size_t index) {
     const std::string key(option.key);
     refuse(place_of(scenario, path + key), key + ": " + value);
   }
+  if (step.rank && std::find(std::begin(kVerbsOfAllRanks), std::end(kVerbsOfAllRanks),
+                             step.verb_name) != std::end(kVerbsOfAllRanks)) {
+    throw InputError(place_of(scenario, path + "rank"),
+                     "'rank' does not apply to '" + step.verb_name +
+                         "': all ranks do it ('together' gives ranks steps of their own)");
+  }
   if (step.expect && expects_hazards(*step.expect)) {
     refuse(place_of(scenario, path + "expect.hazards"), "expect.hazards");
   }
@@ -119,12 +123,22 @@ void require_supported_step(const Scenario& scenario, std::size_t index) {
 
 }  // namespace
 
+std::vector<UnsupportedSetting> unsupported_settings() {
+  std::vector<UnsupportedSetting> settings;
+  for (const Setting& setting : kSettings) settings.push_back(setting.what);
+  settings.push_back({"expect.hazards", "[kind, ...]"});  // a key of steps: require_supported_step
+  return settings;
+}
+
+bool is_supported_verb(std::string_view verb) {
+  return std::find(std::begin(kVerbs), std::end(kVerbs), verb) == std::end(kVerbs);
+}
+
 void require_supported(const Scenario& scenario) {
   for (const Setting& setting : kSettings) {
-    const std::string value = setting.unsupported(scenario);
-    if (value.empty()) continue;
-    const std::string key(setting.key);
-    refuse(place_of(scenario, key), key + ": " + value);
+    if (!setting.is_used(scenario)) continue;
+    const std::string key(setting.what.key);
+    refuse(place_of(scenario, key), key + ": " + std::string(setting.what.value));
   }
   for (std::size_t i = 0; i < scenario.steps.size(); ++i) require_supported_step(scenario, i);
 }

@@ -34,7 +34,7 @@ TEST(RequireSupported, AcceptsWhatTheEngineHas) {
                            "  - poison: send\n  - stub_attention: plus_inf\n  - sync: all\n"
                            "  - eager: {batch: short, wait: true}\n"
                            "    expect: {same_bits_as: r, failures: [mismatch], error: capacity,\n"
-                           "             by_strategy: {ag_ar: {eager_rows: 1}}}\n"
+                           "             by_strategy: {a2a: {eager_rows: 1}}}\n"
                            "  - destroy: {comm: all}\n")),
             "");
   EXPECT_EQ(unsupported("world_size: 2\nmodel: llama-70b\nattention_split: context_then_new\n"
@@ -94,6 +94,17 @@ TEST(RequireSupported, NamesEachVerbAtItsStep) {
         unsupported(with_steps("  - sync: all\n  - " + step + "\n  - {sync: all, name: end}\n")),
         error("7:5", "verb: " + name));
   }
+}
+
+TEST(RequireSupported, RefusesTheRankOfWhatAllRanksDo) {
+  for (const char* step : {"capture: all", "replay: short", "eager: short", "sync: all",
+                           "stub_attention: exact", "destroy: {comm: all}"}) {
+    const std::string verb = std::string(step).substr(0, std::string(step).find(':'));
+    EXPECT_EQ(unsupported(with_steps("  - rank: 1\n    " + std::string(step) + "\n")),
+              "s.yaml:6:11: error: 'rank' does not apply to '" + verb +
+                  "': all ranks do it ('together' gives ranks steps of their own)");
+  }
+  EXPECT_EQ(unsupported(with_steps("  - {poison: out, rank: 1}\n")), "");
 }
 
 TEST(RequireSupported, NamesEachOptionOfAStep) {
