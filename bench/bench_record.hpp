@@ -18,6 +18,13 @@ struct BenchRecord {
   double time_us = 0;
   double size_bytes = 0;  // that must be read, plus those that must be written
 
+  // "pack-split-N8-H128-D512-T64", "correct-N8-H128-D512-T64": what a filter is matched with.
+  std::string label() const {
+    return name + (layout.empty() ? "" : "-" + layout) + "-N" + std::to_string(world_size) + "-H" +
+           std::to_string(num_heads) + "-D" + std::to_string(head_dim) + "-T" +
+           std::to_string(num_tokens);
+  }
+
   double gbps() const { return time_us > 0 ? size_bytes / time_us / 1e3 : 0; }
 };
 

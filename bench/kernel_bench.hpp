@@ -32,8 +32,8 @@ struct KernelCase {
 struct KernelBenchOptions {
   std::vector<KernelCase> cases;
   std::vector<std::int64_t> num_tokens;
-  std::function<bool(const std::string& name)> wants;  // "pack", ...
-  std::function<void(const BenchRecord&)> report;      // called for each, as it is measured
+  std::function<bool(const std::string& label)> wants;
+  std::function<void(const BenchRecord&)> report;  // called for each, as it is measured
 };
 
 // The cases that the seed's benchmark has too.

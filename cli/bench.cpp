@@ -83,7 +83,7 @@ int bench_command(const Options& options) {
   bench_kernels(
       {.cases = default_kernel_cases(),
        .num_tokens = default_token_counts(),
-       .wants = [&](const std::string& name) { return matches_filter(name, options.filter); },
+       .wants = [&](const std::string& label) { return matches_filter(label, options.filter); },
        .report = [&](const BenchRecord& record) { table.add(record); }});
   if (!options.json_path.empty()) {
     nlohmann::ordered_json report = report_head();

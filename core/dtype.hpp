@@ -1,5 +1,6 @@
 // Element types, their bits, and the conversions to and from float. Conversions round to nearest
-// even, keep infinities, and turn every NaN into a NaN (IEEE 754-2019, §4.3.1 and §6.2).
+// even, keep infinities, and turn every NaN into a NaN (IEEE 754-2019, §4.3.1 and §6.2). A GPU does
+// them in hardware, with the same results but for the bits of a NaN.
 #pragma once
 
 #include <bit>
@@ -53,6 +54,11 @@ DCP_HOST_DEVICE inline float to_float(Bf16 x) {
 }
 
 DCP_HOST_DEVICE inline float to_float(Fp16 x) {
+#ifdef __CUDA_ARCH__
+  float widened;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(widened) : "h"(x.bits));
+  return widened;
+#else
   const std::uint32_t sign = static_cast<std::uint32_t>(x.bits & 0x8000u) << 16;
   const std::uint32_t magnitude = x.bits & 0x7FFFu;
   if (magnitude >= 0x7C00u) {  // infinity or NaN: all-ones exponent in both formats
@@ -61,6 +67,7 @@ DCP_HOST_DEVICE inline float to_float(Fp16 x) {
   // Normal and subnormal alike: the bits, read with fp32's exponent bias, times 2^(127-15).
   const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | sign);
+#endif
 }
 
 template <class T>
@@ -73,15 +80,26 @@ DCP_HOST_DEVICE inline float from_float<float>(float x) {
 
 template <>
 DCP_HOST_DEVICE inline Bf16 from_float<Bf16>(float x) {
+#ifdef __CUDA_ARCH__
+  Bf16 rounded;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(rounded.bits) : "f"(x));
+  return rounded;
+#else
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
   if ((bits & 0x7FFFFFFFu) > 0x7F800000u) {
     return {static_cast<std::uint16_t>((bits >> 16) | 0x0040u)};
   }
   return {static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16)};
+#endif
 }
 
 template <>
 DCP_HOST_DEVICE inline Fp16 from_float<Fp16>(float x) {
+#ifdef __CUDA_ARCH__
+  Fp16 rounded;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(rounded.bits) : "f"(x));
+  return rounded;
+#else
   const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t sign = (bits >> 16) & 0x8000u;
   const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
@@ -94,6 +112,7 @@ DCP_HOST_DEVICE inline Fp16 from_float<Fp16>(float x) {
   }
   const std::uint32_t rounded = magnitude + 0x0FFFu + ((magnitude >> 13) & 1u);
   return {static_cast<std::uint16_t>(sign | ((rounded - 0x38000000u) >> 13))};
+#endif
 }
 
 // Calls `body.template operator()<T>()` with the storage type of a floating dtype of 16 or 32 bits.

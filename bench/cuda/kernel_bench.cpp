@@ -125,8 +125,17 @@ class KernelBench {
 
   void time(const std::string& name, const std::string& layout, double bytes,
             const LaunchSet& launch_set) {
-    if (!options_.wants(name)) return;
     const Sets wanted = sets_for(bytes);
+    BenchRecord record{.name = name,
+                       .layout = layout,
+                       .dtype = std::string(dcp::name(test_.dtype)),
+                       .world_size = test_.world_size,
+                       .num_heads = test_.num_heads,
+                       .head_dim = test_.head_dim,
+                       .num_tokens = num_tokens_,
+                       .level = wanted.level,
+                       .size_bytes = bytes};
+    if (!options_.wants(record.label())) return;
     std::vector<std::unique_ptr<BufferSet>> sets;
     const std::int64_t rows = num_tokens_ * test_.num_heads;
     for (int i = 0; i < wanted.count; ++i) {
@@ -136,21 +145,12 @@ class KernelBench {
         launch(pack(*sets.back(), layout_used), {timer_.stream(), nullptr});
       }
     }
-    const double us = timer_.median_us(
+    record.time_us = timer_.median_us(
         [&](cudaStream_t stream, int i) {
           launch_set(*sets[static_cast<std::size_t>(i)], {stream, nullptr});
         },
         wanted.count, kLaunches);
-    options_.report({.name = name,
-                     .layout = layout,
-                     .dtype = std::string(dcp::name(test_.dtype)),
-                     .world_size = test_.world_size,
-                     .num_heads = test_.num_heads,
-                     .head_dim = test_.head_dim,
-                     .num_tokens = num_tokens_,
-                     .level = wanted.level,
-                     .time_us = us,
-                     .size_bytes = bytes});
+    options_.report(record);
   }
 
   BatchMetadata batch() const {

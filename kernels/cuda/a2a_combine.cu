@@ -12,28 +12,6 @@ namespace {
 
 constexpr int kGroup = 8;  // ranks whose words are in flight, and the group of sum_rank_rows
 
-// The elements of a 4-byte word.
-template <class T>
-struct Word {
-  static constexpr int kElements = 4 / sizeof(T);
-  __device__ static void unpack(std::uint32_t word, float (&values)[kElements]) {
-    if constexpr (kElements == 1) {
-      values[0] = std::bit_cast<float>(word);
-    } else {
-      values[0] = to_float(T{static_cast<std::uint16_t>(word)});
-      values[1] = to_float(T{static_cast<std::uint16_t>(word >> 16)});
-    }
-  }
-  __device__ static std::uint32_t pack(const float (&values)[kElements]) {
-    if constexpr (kElements == 1) {
-      return std::bit_cast<std::uint32_t>(values[0]);
-    } else {
-      const std::uint32_t high = from_float<T>(values[1]).bits;
-      return high << 16 | from_float<T>(values[0]).bits;
-    }
-  }
-};
-
 // A row of the result and the rows that it is made of, in words, and the lanes that share them.
 template <class T>
 struct CombinedRow {
@@ -148,10 +126,10 @@ __global__ void combine_words(const __grid_constant__ A2aCombine::Params params,
   extern __shared__ float all_factors[];
   const auto warp = static_cast<int>(threadIdx.y);
   const int rows_per_block = static_cast<int>(blockDim.y) / warps_per_row;
-  const std::int64_t index = std::int64_t{blockIdx.x} * rows_per_block + warp / warps_per_row;
+  const std::uint32_t index = blockIdx.x * rows_per_block + warp / warps_per_row;
   if (index >= packed.rows_per_peer()) return;
-  const std::int64_t token = index / packed.heads_per_rank;
-  const int head = static_cast<int>(index % packed.heads_per_rank);
+  const std::int64_t token = index / static_cast<std::uint32_t>(packed.heads_per_rank);
+  const int head = static_cast<int>(index % static_cast<std::uint32_t>(packed.heads_per_rank));
   const CombinedRow<T> row{
       .recv = static_cast<const T*>(params.recv),
       .first_payload = packed.payload_offset(0, token, head),
@@ -231,7 +209,7 @@ void launch(const A2aCombine::Params& params, const Launch& at) {
   const std::int64_t rows = packed.rows_per_peer();
   if (rows == 0) return;
   const WordGrid grid = make_word_grid(packed);
-  const bool words = has_word_rows(params);
+  const bool words = has_word_rows(params) && rows <= std::numeric_limits<std::int32_t>::max();
   const int warps = words ? grid.warps_per_row * grid.rows_per_block : 4;
   const unsigned blocks = blocks_for(rows, words ? grid.rows_per_block : warps);
   const dim3 block(kWarp, static_cast<unsigned>(warps));

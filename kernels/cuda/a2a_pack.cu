@@ -58,102 +58,90 @@ __device__ void store_vector(const uint4& mine, uint4 next, std::uint32_t lse, s
   if (k == last && lead == 0) line[4] = lse;
 }
 
-// Where the rows of a warp go, in 4-byte words.
-template <int kRows>
-struct SendRows {
-  std::uint32_t* payload[kRows];
-  std::uint32_t* lse[kRows];
+// Where the heads of a warp go.
+struct SendHead {
+  int peer;
+  int head;
 
-  __device__ SendRows(const A2aPack::Params& params, const PackedRows& packed, std::int64_t token,
-                      int first_head) {
-    const auto element = static_cast<std::int64_t>(size_bytes(packed.dtype));
-    auto* send = static_cast<char*>(params.send);
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-      const int peer = (first_head + i) / packed.heads_per_rank;
-      const int head = (first_head + i) % packed.heads_per_rank;
-      payload[i] = reinterpret_cast<std::uint32_t*>(
-          send + packed.payload_offset(peer, token, head) * element);
-      lse[i] =
-          reinterpret_cast<std::uint32_t*>(send + packed.lse_offset(peer, token, head) * element);
-    }
-  }
-  template <class T>
-  __device__ static T* select(T* const (&of)[kRows], int row) {
-    T* selected = of[0];
-#pragma unroll
-    for (int i = 1; i < kRows; ++i) selected = row == i ? of[i] : selected;
-    return selected;
+  __device__ void next(int heads_per_rank) {
+    if (++head < heads_per_rank) return;
+    head = 0;
+    ++peer;
   }
 };
 
+// One row, of which `ahead` is loaded already.
+__device__ void store_row(const uint4 (&ahead)[kAhead], const uint4* payload, int num_vectors,
+                          std::uint32_t lse, std::uint32_t* to) {
+  const int lane = WarpTeam::lane();
+  const int last = num_vectors - 1;
+  for (int i = 0; i * kWarp < num_vectors; ++i) {
+    const int k = i * kWarp + lane;
+    const uint4 mine = i == 0 ? ahead[0] : i == 1 ? ahead[1] : k <= last ? payload[k] : uint4{};
+    uint4 next = next_lane(mine);
+    if (lane == kWarp - 1 && k < last) next = payload[k + 1];  // in the cache
+    if (k <= last) store_vector(mine, next, lse, to, k, last);
+  }
+}
+
 template <int kRows>
 __global__ void pack_vectors(const __grid_constant__ A2aPack::Params params,
-                             const __grid_constant__ PackedRows packed) {
-  constexpr int kAhead = kVectorsAhead<kRows>;
-  const std::int64_t token = blockIdx.x;
-  const int first_head = static_cast<int>(blockIdx.y * blockDim.y + threadIdx.y) * kRows;
-  if (first_head >= params.num_heads) return;
+                             const __grid_constant__ PackedRows packed, unsigned blocks_per_token) {
+  const auto [token, first_head] = RowIndex(blocks_per_token, kRows);
+  const int num_rows = min(kRows, params.num_heads - first_head);
+  if (num_rows <= 0) return;
   const int lane = WarpTeam::lane();
   const auto element = static_cast<std::int64_t>(size_bytes(packed.dtype));
-  const WarpRows<kRows> rows{static_cast<int>(params.head_dim * element / kVector),
-                             min(kRows, params.num_heads - first_head)};
+  const int num_vectors = static_cast<int>(params.head_dim * element / kVector);
   const RowOffsets<kRows> from(params.out.strides, token, first_head);
-  const auto load = [&](int vector) {
-    const int row = rows.row_of(vector);
-    const auto* payload = static_cast<const char*>(params.out.data) + from[row] * element;
-    return reinterpret_cast<const uint4*>(payload)[vector - row * rows.num_vectors];
+  const auto payload_of = [&](int row) {
+    return reinterpret_cast<const uint4*>(static_cast<const char*>(params.out.data) +
+                                          from.at[row] * element);
   };
-  uint4 ahead[kAhead];
+  uint4 ahead[kRows][kAhead];
 #pragma unroll
-  for (int i = 0; i < kAhead; ++i) {
-    const int vector = i * kWarp + lane;
-    ahead[i] = vector < rows.total() ? load(vector) : uint4{};
-  }
-  // Lane i has the lse of row i.
-  const float own_lse =
-      lane < rows.count
-          ? load_value(params.lse, params.lse.strides.offset(token, first_head + lane))
-          : 0.0f;
-  const SendRows<kRows> to(params, packed, token, first_head);
-  const std::uint32_t lse = masked_lse_bits(own_lse, row_is_empty_by_warp(params.batch, token));
-  const bool is_split = packed.layout == A2aLayout::kSplit;
-  const auto store = [&](int vector, const uint4& mine, const uint4& next, std::uint32_t row_lse) {
-    const int row = rows.row_of(vector);
-    const int k = vector - row * rows.num_vectors;
-    std::uint32_t* payload = SendRows<kRows>::select(to.payload, row);
-    if (is_split) {
-      reinterpret_cast<uint4*>(payload)[k] = mine;
-    } else {
-      store_vector(mine, next, row_lse, payload, k, rows.num_vectors - 1);
+  for (int row = 0; row < kRows; ++row) {
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const int k = i * kWarp + lane;
+      const bool is_there = row < num_rows && k < num_vectors;
+      ahead[row][i] = is_there ? payload_of(row)[k] : uint4{};
     }
+  }
+  const float own_lse =  // lane i has the lse of row i
+      lane < num_rows ? load_value(params.lse, params.lse.strides.offset(token, first_head + lane))
+                      : 0.0f;
+  SendHead to{first_head / packed.heads_per_rank, first_head % packed.heads_per_rank};
+  const std::uint32_t lse = masked_lse_bits(own_lse, row_is_empty_by_warp(params.batch, token));
+  const auto word_at = [&](std::int64_t offset) {
+    return reinterpret_cast<std::uint32_t*>(static_cast<char*>(params.send) + offset * element);
   };
 #pragma unroll
-  for (int i = 0; i < kAhead; ++i) {
-    if (i * kWarp >= rows.total()) break;
-    const int vector = i * kWarp + lane;
-    uint4 next = next_lane(ahead[i]);
-    if (lane == kWarp - 1 && vector + 1 < rows.total()) next = load(vector + 1);  // in the cache
-    const std::uint32_t row_lse = __shfl_sync(~0u, lse, rows.row_of(vector) % kRows);
-    if (vector < rows.total()) store(vector, ahead[i], next, row_lse);
+  for (int row = 0; row < kRows; ++row) {
+    if (row >= num_rows) break;
+    const std::uint32_t row_lse = __shfl_sync(~0u, lse, row);
+    std::uint32_t* out = word_at(packed.payload_offset(to.peer, token, to.head));
+    if (packed.layout == A2aLayout::kInterleaved) {
+      store_row(ahead[row], payload_of(row), num_vectors, row_lse, out);
+    } else {
+      auto* vectors = reinterpret_cast<uint4*>(out);
+      if (lane < num_vectors) vectors[lane] = ahead[row][0];
+      if (lane + kWarp < num_vectors) vectors[lane + kWarp] = ahead[row][1];
+      for (int k = lane + kAhead * kWarp; k < num_vectors; k += kWarp) {
+        vectors[k] = payload_of(row)[k];
+      }
+      if (lane == 0) *word_at(packed.lse_offset(to.peer, token, to.head)) = row_lse;
+    }
+    to.next(packed.heads_per_rank);
   }
-  for (int begin = kAhead * kWarp; begin < rows.total(); begin += kWarp) {
-    const int vector = begin + lane;
-    const uint4 mine = vector < rows.total() ? load(vector) : uint4{};
-    uint4 next = next_lane(mine);
-    if (lane == kWarp - 1 && vector + 1 < rows.total()) next = load(vector + 1);
-    const std::uint32_t row_lse = __shfl_sync(~0u, lse, rows.row_of(vector) % kRows);
-    if (vector < rows.total()) store(vector, mine, next, row_lse);
-  }
-  if (is_split && lane < rows.count) *SendRows<kRows>::select(to.lse, lane) = lse;
 }
 
 // Any strides and alignment. T has the payload's size; its bits are moved.
 template <class T>
 __global__ void pack_elements(const __grid_constant__ A2aPack::Params params,
-                              const __grid_constant__ PackedRows packed) {
-  const std::int64_t token = blockIdx.x;
-  const int head = static_cast<int>(blockIdx.y * blockDim.y + threadIdx.y);
+                              const __grid_constant__ PackedRows packed,
+                              unsigned blocks_per_token) {
+  const auto [token, head] = RowIndex(blocks_per_token, 1);
   if (head >= params.num_heads) return;
   const int peer = head / packed.heads_per_rank;
   const int local_head = head % packed.heads_per_rank;
@@ -170,6 +158,10 @@ __global__ void pack_elements(const __grid_constant__ A2aPack::Params params,
   }
 }
 
+auto pack_any(DType dtype) {
+  return size_bytes(dtype) == sizeof(float) ? pack_elements<float> : pack_elements<Bf16>;
+}
+
 }  // namespace
 
 void launch(const A2aPack::Params& params, const Launch& at) {
@@ -181,20 +173,11 @@ void launch(const A2aPack::Params& params, const Launch& at) {
       packed.elements_per_peer() * static_cast<std::int64_t>(size_bytes(packed.dtype));
   const bool fits = has_vector_rows(params.out, params.head_dim) &&
                     is_aligned(params.send, kVector) && (!is_split || part_bytes % kVector == 0);
-  if (fits) {
-    const RowGrid rows = make_row_grid(params.num_tokens, params.num_heads);
-    const auto kernel = rows.rows_per_warp == 1 ? pack_vectors<1> : pack_vectors<4>;
-    kernel<<<rows.grid, rows.block, 0, at.stream>>>(params, packed);
-    return;
-  }
-  constexpr int kWarps = 4;
-  const dim3 block(kWarp, kWarps);
-  const dim3 grid(static_cast<unsigned>(params.num_tokens), blocks_for(params.num_heads, kWarps));
-  if (size_bytes(packed.dtype) == sizeof(float)) {
-    pack_elements<float><<<grid, block, 0, at.stream>>>(params, packed);
-  } else {
-    pack_elements<Bf16><<<grid, block, 0, at.stream>>>(params, packed);
-  }
+  const RowGrid grid(params.num_tokens, params.num_heads, fits);
+  const auto kernel = !fits                     ? pack_any(packed.dtype)
+                      : grid.rows_per_warp == 1 ? pack_vectors<1>
+                                                : pack_vectors<4>;
+  kernel<<<grid.blocks, grid.block(), 0, at.stream>>>(params, packed, grid.blocks_per_token);
 }
 
 }  // namespace dcp

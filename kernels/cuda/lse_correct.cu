@@ -33,67 +33,64 @@ struct RowWeights {
 };
 
 template <class T>
-__device__ uint4 scaled(const uint4& vector, float factor) {
-  constexpr int kElements = kVector / sizeof(T);
-  struct alignas(kVector) Elements {
-    T at[kElements];
-  };
-  Elements elements = std::bit_cast<Elements>(vector);
+__device__ std::uint32_t scaled(std::uint32_t word, float factor) {
+  float values[Word<T>::kElements];
+  Word<T>::unpack(word, values);
 #pragma unroll
-  for (int i = 0; i < kElements; ++i) {
-    elements.at[i] = from_float<T>(factor == 0.0f ? 0.0f : factor * to_float(elements.at[i]));
-  }
-  return std::bit_cast<uint4>(elements);
+  for (float& value : values) value *= factor;
+  return Word<T>::pack(values);
+}
+
+template <class T>
+__device__ uint4 scaled(const uint4& v, float factor) {
+  if (factor == 0.0f) return {};  // whatever the row holds
+  return {scaled<T>(v.x, factor), scaled<T>(v.y, factor), scaled<T>(v.z, factor),
+          scaled<T>(v.w, factor)};
 }
 
 template <LseBase kBase, class T, int kRows>
-__global__ void scale_vectors(const __grid_constant__ LseCorrect::Params params) {
-  constexpr int kAhead = kVectorsAhead<kRows>;
-  const std::int64_t token = blockIdx.x;
-  const int first_head = static_cast<int>(blockIdx.y * blockDim.y + threadIdx.y) * kRows;
-  if (first_head >= params.num_heads) return;
+__global__ void scale_vectors(const __grid_constant__ LseCorrect::Params params,
+                              unsigned blocks_per_token) {
+  const auto [token, first_head] = RowIndex(blocks_per_token, kRows);
+  const int num_rows = min(kRows, params.num_heads - first_head);
+  if (num_rows <= 0) return;
   const int lane = WarpTeam::lane();
-  const WarpRows<kRows> rows{params.head_dim / static_cast<int>(kVector / sizeof(T)),
-                             min(kRows, params.num_heads - first_head)};
+  const int num_vectors = params.head_dim / static_cast<int>(kVector / sizeof(T));
   const RowOffsets<kRows> from(params.out.strides, token, first_head);
-  const auto load = [&](int vector) {
-    const int row = rows.row_of(vector);
-    return reinterpret_cast<const uint4*>(static_cast<const T*>(params.out.data) +
-                                          from[row])[vector - row * rows.num_vectors];
+  const auto row_of = [&](int row) {
+    return reinterpret_cast<const uint4*>(static_cast<const T*>(params.out.data) + from.at[row]);
   };
-  uint4 ahead[kAhead];
+  uint4 ahead[kRows][kAhead];
 #pragma unroll
-  for (int i = 0; i < kAhead; ++i) {
-    const int vector = i * kWarp + lane;
-    ahead[i] = vector < rows.total() ? load(vector) : uint4{};
+  for (int row = 0; row < kRows; ++row) {
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      const int k = i * kWarp + lane;
+      ahead[row][i] = row < num_rows && k < num_vectors ? row_of(row)[k] : uint4{};
+    }
   }
-  const int team_head = first_head + min(lane / LseTeam::size(), rows.count - 1);  // some repeat
+  const int team_head = first_head + min(lane / LseTeam::size(), num_rows - 1);  // some repeat
   const RowWeights<kBase> weights(params, token, team_head);
   const RowOffsets<kRows> to(params.scaled.strides, token, first_head);
-  const auto store = [&](int vector, const uint4& value) {
-    const int row = rows.row_of(vector);
-    const float row_factor = __shfl_sync(~0u, weights.factor, row * LseTeam::size() % kWarp);
-    if (vector >= rows.total()) return;
-    reinterpret_cast<uint4*>(static_cast<T*>(params.scaled.data) +
-                             to[row])[vector - row * rows.num_vectors] =
-        scaled<T>(value, row_factor);
-  };
 #pragma unroll
-  for (int i = 0; i < kAhead; ++i) {
-    if (i * kWarp < rows.total()) store(i * kWarp + lane, ahead[i]);
-  }
-  for (int begin = kAhead * kWarp; begin < rows.total(); begin += kWarp) {
-    const int vector = begin + lane;
-    store(vector, vector < rows.total() ? load(vector) : uint4{});
+  for (int row = 0; row < kRows; ++row) {
+    if (row >= num_rows) break;
+    const float factor = __shfl_sync(~0u, weights.factor, row * LseTeam::size());
+    auto* out = reinterpret_cast<uint4*>(static_cast<T*>(params.scaled.data) + to.at[row]);
+    if (lane < num_vectors) out[lane] = scaled<T>(ahead[row][0], factor);
+    if (lane + kWarp < num_vectors) out[lane + kWarp] = scaled<T>(ahead[row][1], factor);
+    for (int k = lane + kAhead * kWarp; k < num_vectors; k += kWarp) {
+      out[k] = scaled<T>(row_of(row)[k], factor);
+    }
   }
   weights.store_lse(params, token, team_head);
 }
 
 // Any strides, alignment and pair of dtypes.
 template <LseBase kBase>
-__global__ void scale_elements(const __grid_constant__ LseCorrect::Params params) {
-  const std::int64_t token = blockIdx.x;
-  const int head = static_cast<int>(blockIdx.y * blockDim.y + threadIdx.y);
+__global__ void scale_elements(const __grid_constant__ LseCorrect::Params params,
+                               unsigned blocks_per_token) {
+  const auto [token, head] = RowIndex(blocks_per_token, 1);
   if (head >= params.num_heads) return;
   const RowWeights<kBase> weights(params, token, head);
   weights.store_lse(params, token, head);
@@ -116,19 +113,14 @@ void launch(const LseCorrect::Params& params, const Launch& at) {
   const bool vectors = params.out.dtype == params.scaled.dtype &&
                        has_vector_rows(params.out, params.head_dim) &&
                        has_vector_rows(params.scaled, params.head_dim);
+  const RowGrid grid(params.num_tokens, params.num_heads, vectors);
+  const auto start = [&](auto* kernel) {
+    kernel<<<grid.blocks, grid.block(), 0, at.stream>>>(params, grid.blocks_per_token);
+  };
   dispatch_lse_base(params.base, [&]<LseBase kBase>() {
-    if (!vectors) {
-      constexpr int kWarps = 4;
-      const dim3 grid(static_cast<unsigned>(params.num_tokens),
-                      blocks_for(params.num_heads, kWarps));
-      scale_elements<kBase><<<grid, dim3(kWarp, kWarps), 0, at.stream>>>(params);
-      return;
-    }
+    if (!vectors) return start(scale_elements<kBase>);
     dispatch_dtype(params.out.dtype, [&]<class T>() {
-      const RowGrid rows = make_row_grid(params.num_tokens, params.num_heads);
-      const auto kernel =
-          rows.rows_per_warp == 1 ? scale_vectors<kBase, T, 1> : scale_vectors<kBase, T, 4>;
-      kernel<<<rows.grid, rows.block, 0, at.stream>>>(params);
+      start(grid.rows_per_warp == 1 ? scale_vectors<kBase, T, 1> : scale_vectors<kBase, T, 4>);
     });
   });
 }

@@ -76,56 +76,91 @@ __device__ inline bool row_is_empty_by_warp(const BatchMetadata& batch, std::int
   return __shfl_sync(~0u, length, num_before) == 0 || causal_bound == 0;
 }
 
-// The rows that a warp works on together: heads first_head .. first_head + count - 1 of a token,
-// their vectors numbered through.
-template <int kRows>
-struct WarpRows {
-  int num_vectors;  // of one row
-  int count;        // rows, at most kRows
-
-  __device__ int total() const { return count * num_vectors; }
-  __device__ int row_of(int vector) const {
-    int row = 0;
-#pragma unroll
-    for (int i = 1; i < kRows; ++i) row += vector >= i * num_vectors;
-    return row;
-  }
-};
-
-// Element offsets of those rows in a view.
+// Element offsets in a view of heads first_head, first_head + 1, ... of a token.
 template <int kRows>
 struct RowOffsets {
   std::int64_t at[kRows];
 
   __device__ RowOffsets(const HeadStrides& strides, std::int64_t token, int first_head) {
+    int rank = first_head / strides.heads_per_rank;
+    int head = first_head % strides.heads_per_rank;
 #pragma unroll
-    for (int i = 0; i < kRows; ++i) at[i] = strides.offset(token, first_head + i);
-  }
-  __device__ std::int64_t operator[](int row) const {
-    std::int64_t offset = at[0];
-#pragma unroll
-    for (int i = 1; i < kRows; ++i) offset = row == i ? at[i] : offset;
-    return offset;
+    for (int i = 0; i < kRows; ++i) {
+      at[i] = rank * strides.rank + token * strides.token + head * strides.head;
+      if (++head < strides.heads_per_rank) continue;
+      head = 0;
+      ++rank;
+    }
   }
 };
 
-// Vectors per lane that are loaded before anything else happens.
-template <int kRows>
-inline constexpr int kVectorsAhead = kRows == 1 ? 2 : 8;
+// Vectors of a row per lane that are loaded before anything else happens: rows of up to 64 vectors
+// are loaded whole.
+inline constexpr int kAhead = 2;
 
-// Few rows are spread over the GPU, one to a warp and block; of many, a warp takes four.
+// Two floats, rounded, as the two halves of a word: the first is the low one.
+template <class T>
+__device__ std::uint32_t round_pair(float low, float high);
+template <>
+__device__ inline std::uint32_t round_pair<Bf16>(float low, float high) {
+  std::uint32_t word;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+}
+template <>
+__device__ inline std::uint32_t round_pair<Fp16>(float low, float high) {
+  std::uint32_t word;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(word) : "f"(high), "f"(low));
+  return word;
+}
+
+// The elements of a 4-byte word.
+template <class T>
+struct Word {
+  static constexpr int kElements = 4 / sizeof(T);
+  __device__ static void unpack(std::uint32_t word, float (&values)[kElements]) {
+    if constexpr (kElements == 1) {
+      values[0] = std::bit_cast<float>(word);
+    } else {
+      values[0] = to_float(T{static_cast<std::uint16_t>(word)});
+      values[1] = to_float(T{static_cast<std::uint16_t>(word >> 16)});
+    }
+  }
+  __device__ static std::uint32_t pack(const float (&values)[kElements]) {
+    if constexpr (kElements == 1) {
+      return std::bit_cast<std::uint32_t>(values[0]);
+    } else {
+      return round_pair<T>(values[0], values[1]);
+    }
+  }
+};
+
+// Blocks of rows in the order in which the rows lie in memory: the heads of a token, then the next
+// token. Few rows are spread over the GPU, one to a warp and block; of many, a warp takes four.
 struct RowGrid {
   int rows_per_warp;
-  dim3 grid;
-  dim3 block;
+  int warps;
+  unsigned blocks_per_token;
+  unsigned blocks;
+
+  RowGrid(std::int64_t num_tokens, int num_heads, bool in_fours)
+      : rows_per_warp(in_fours && num_tokens * num_heads >= 4096 ? 4 : 1),
+        warps(num_tokens * num_heads >= 4096 ? 4 : 1),
+        blocks_per_token(blocks_for(num_heads, rows_per_warp * warps)),
+        blocks(static_cast<unsigned>(num_tokens) * blocks_per_token) {}
+
+  dim3 block() const { return dim3(kWarp, static_cast<unsigned>(warps)); }
 };
 
-inline RowGrid make_row_grid(std::int64_t num_tokens, int num_heads) {
-  const bool few = num_tokens * num_heads < 4096;
-  const int rows = few ? 1 : 4;
-  const int warps = few ? 1 : 4;
-  return {rows, dim3(static_cast<unsigned>(num_tokens), blocks_for(num_heads, rows * warps)),
-          dim3(kWarp, static_cast<unsigned>(warps))};
-}
+// What this warp works on in that grid.
+struct RowIndex {
+  std::int64_t token;
+  int first_head;
+
+  __device__ RowIndex(unsigned blocks_per_token, int rows_per_warp)
+      : token(blockIdx.x / blocks_per_token),
+        first_head(static_cast<int>(blockIdx.x % blocks_per_token * blockDim.y + threadIdx.y) *
+                   rows_per_warp) {}
+};
 
 }  // namespace dcp
