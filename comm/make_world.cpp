@@ -6,6 +6,7 @@
 #include "core/error.hpp"
 
 #ifdef DCPSIM_HAS_CUDA
+#include "comm/cuda/nccl_world.hpp"
 #include "comm/cuda/symmetric_world.hpp"
 #include "runtime/cuda/cuda_device.hpp"
 #endif
@@ -23,11 +24,8 @@ std::string_view comm_name(const BackendChoice& choice) {
 bool has_backend(const BackendChoice& choice, std::string& why) {
   if (choice.backend == Backend::kHost) return true;
 #ifdef DCPSIM_HAS_CUDA
-  if (choice.comm == CommKind::kNccl) {
-    why = "NCCL is not supported yet";
-    return false;
-  }
-  return find_cuda_device(why);
+  if (!find_cuda_device(why)) return false;
+  return choice.comm != CommKind::kNccl || find_nccl(why) != nullptr;
 #else
   why = "this build has no CUDA backend";
   return false;
@@ -39,6 +37,9 @@ std::unique_ptr<World> make_world(const WorldOptions& options) {
   if (!has_backend(options.backend, why)) throw StepError("backend_unavailable", why);
 #ifdef DCPSIM_HAS_CUDA
   if (options.backend.backend == Backend::kCuda) {
+    if (options.backend.comm == CommKind::kNccl) {
+      return std::make_unique<NcclWorld>(options.world_size, options.num_communicators);
+    }
     return std::make_unique<SymmetricWorld>(options.world_size, options.num_communicators);
   }
 #endif

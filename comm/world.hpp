@@ -1,8 +1,10 @@
 // Who runs the ranks. A rank's program only enqueues; drain() runs what all of them enqueued.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "comm/collectives.hpp"
 #include "runtime/runtime.hpp"
@@ -21,6 +23,12 @@ class World {
  public:
   virtual ~World() = default;
   virtual int world_size() const = 0;
+
+  // Whether this process runs the rank: each_rank() calls the program for those that it runs.
+  virtual bool has_rank(int /*rank*/) const { return true; }
+
+  // `of_ranks[r]` is what the process of rank r put there; afterwards it is so in every process.
+  virtual void share(std::vector<std::vector<std::byte>>& /*of_ranks*/) {}
 
   // Calls `program` once for each rank, perhaps on a thread of its own: what the calls share is
   // only read. It enqueues and must not wait for another rank. Where it throws for a rank, nothing

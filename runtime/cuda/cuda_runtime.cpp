@@ -222,6 +222,15 @@ void CudaRuntime::write(void* to, const void* from, std::size_t size_bytes) {
   read(to, from, size_bytes);
 }
 
+bool CudaRuntime::is_idle() const {
+  for (const StreamState& stream : streams_) {
+    const cudaError_t error = cudaStreamQuery(stream.stream);
+    if (error == cudaErrorNotReady) return false;
+    check_cuda(error, "cudaStreamQuery");
+  }
+  return true;
+}
+
 std::optional<Fault> CudaRuntime::synchronize() {
   for (const StreamState& stream : streams_) {
     check_cuda(cudaStreamSynchronize(stream.stream), "cudaStreamSynchronize");

@@ -56,6 +56,8 @@ class CudaRuntime final : public Runtime {
   // reported since the last call. Failure where the GPU stopped.
   std::optional<Fault> synchronize();
 
+  bool is_idle() const;  // everything that was enqueued has run
+
   Fault* fault() { return fault_; }
   int rank() const { return rank_; }
   int device() const { return device_; }
