@@ -1,4 +1,5 @@
 // The program dcpsim. Exit code 2 is for what was asked wrongly; commands return 0 or 1.
+#include <cstdio>
 #include <exception>
 #include <iostream>
 #include <string>
@@ -6,18 +7,29 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "comm/process_group.hpp"
 #include "core/error.hpp"
 #include "core/printable_text.hpp"
 #include "strategies/registry.hpp"
 
 namespace {
 
+// Every process of a run finds the same; the first one reports it.
+void be_quiet(dcp::Options& options) {
+  if (std::freopen("/dev/null", "w", stdout) == nullptr) return;
+  options.progress = false;
+  for (std::string* path :
+       {&options.json_path, &options.junit_path, &options.trace_path, &options.dump_path}) {
+    path->clear();
+  }
+}
+
 int run_program(const std::vector<std::string>& arguments) {
   std::vector<std::string_view> strategies;
   for (const dcp::Strategy* strategy : dcp::all_strategies())
     strategies.push_back(strategy->name());
 
-  const dcp::Options options = dcp::parse_command_line(arguments, dcp::all_commands(), strategies);
+  dcp::Options options = dcp::parse_command_line(arguments, dcp::all_commands(), strategies);
   if (options.show_help) {
     std::cout << dcp::help_text(dcp::all_commands());
     return 0;
@@ -25,6 +37,9 @@ int run_program(const std::vector<std::string>& arguments) {
   if (options.show_version) {
     std::cout << "dcpsim " DCPSIM_VERSION "\n";
     return 0;
+  }
+  if (options.backend.comm == dcp::CommKind::kNccl && dcp::ProcessGroup::get().rank() > 0) {
+    be_quiet(options);
   }
   return options.command->run(options);
 }

@@ -15,6 +15,7 @@
 #include "cli/run_text.hpp"
 #include "cli/run_trace.hpp"
 #include "cli/shell_word.hpp"
+#include "comm/process_group.hpp"
 #include "core/error.hpp"
 #include "core/scenario_reader.hpp"
 #include "harness/scenario_runner.hpp"
@@ -29,9 +30,17 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kDefaultSeed = 1;
 
+// Under mpirun each rank is a process: only scenarios of that many ranks can run.
+bool has_processes_for(const Scenario& scenario, const Options& options) {
+  if (options.backend.comm != CommKind::kNccl) return true;
+  const int size = ProcessGroup::get().size();
+  return size == 1 || size == scenario.world_size;
+}
+
 std::vector<std::string> strategies_to_run(const Scenario& scenario, const Options& options) {
   const std::string& backend = scenario.only.backend;
   if (!backend.empty() && backend != name(options.backend.backend)) return {};
+  if (!has_processes_for(scenario, options)) return {};
   auto names = options.strategies.empty() ? scenario.strategies : options.strategies;
   const auto& only = scenario.only.strategies;
   if (!only.empty()) {
@@ -172,6 +181,12 @@ class Run {
     const auto refused = count(Status::kError);
     std::cout << count(Status::kPass) << " passed, " << failed << " failed, " << refused
               << " refused\n";
+    const auto num_left_out = std::count_if(
+        jobs_.begin(), jobs_.end(), [](const Job& job) { return job.reports.empty(); });
+    if (num_left_out > 0) {
+      std::cout << "not run, being for another backend, strategy or number of processes: "
+                << num_left_out << '\n';
+    }
     if (!options_.json_path.empty())
       write_json_file(options_.json_path, run_json(reports_, options_.backend, seed_));
     if (!options_.junit_path.empty()) write_report_file(options_.junit_path, junit_xml(reports_));

@@ -31,7 +31,7 @@ bool is_launched() {
 ProcessGroup::ProcessGroup() {
   if (!is_launched()) return;
   int provided = 0;
-  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
+  MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
   std::atexit([] { MPI_Finalize(); });
   MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
   MPI_Comm_size(MPI_COMM_WORLD, &size_);

@@ -125,11 +125,12 @@ __global__ void combine_words(const __grid_constant__ A2aCombine::Params params,
                               const __grid_constant__ int warps_per_row) {
   extern __shared__ float all_factors[];
   const auto warp = static_cast<int>(threadIdx.y);
-  const int rows_per_block = static_cast<int>(blockDim.y) / warps_per_row;
-  const std::uint32_t index = blockIdx.x * rows_per_block + warp / warps_per_row;
-  if (index >= packed.rows_per_peer()) return;
-  const std::int64_t token = index / static_cast<std::uint32_t>(packed.heads_per_rank);
-  const int head = static_cast<int>(index % static_cast<std::uint32_t>(packed.heads_per_rank));
+  const bool is_alone = static_cast<int>(blockDim.y) == warps_per_row;  // one row in the block
+  const int row_of_block = is_alone ? 0 : warp / warps_per_row;
+  const int rows_per_block = is_alone ? 1 : static_cast<int>(blockDim.y) / warps_per_row;
+  const std::int64_t token = token_of_block();
+  const int head = static_cast<int>(blockIdx.x) * rows_per_block + row_of_block;
+  if (head >= packed.heads_per_rank || token >= packed.num_tokens) return;
   const CombinedRow<T> row{
       .recv = static_cast<const T*>(params.recv),
       .first_payload = packed.payload_offset(0, token, head),
@@ -138,7 +139,7 @@ __global__ void combine_words(const __grid_constant__ A2aCombine::Params params,
       .out = reinterpret_cast<std::uint32_t*>(static_cast<T*>(params.out.data) +
                                               params.out.strides.offset(token, head)),
       .num_words = packed.head_dim / Word<T>::kElements,
-      .lane = warp % warps_per_row * kWarp + WarpTeam::lane(),
+      .lane = (warp - row_of_block * warps_per_row) * kWarp + WarpTeam::lane(),
       .num_lanes = warps_per_row * kWarp};
   LseSum total;
   if constexpr (kWords > 0) {
@@ -147,7 +148,8 @@ __global__ void combine_words(const __grid_constant__ A2aCombine::Params params,
     total =
         combine_groups<kBase, T>(row, params.world_size, all_factors + warp * params.world_size);
   }
-  if (params.lse != nullptr && row.lane == 0) params.lse[index] = combined_lse<kBase>(total);
+  if (params.lse == nullptr || row.lane > 0) return;
+  params.lse[token * packed.heads_per_rank + head] = combined_lse<kBase>(total);
 }
 
 // Any strides and alignment.
@@ -194,7 +196,7 @@ WordGrid make_word_grid(const PackedRows& packed) {
   const bool few = packed.rows_per_peer() < 1024;
   const int words_per_lane = few ? 1 : 4;
   const int warps = static_cast<int>(blocks_for(words, kWarp * words_per_lane));
-  return {words_per_lane, warps, few ? 1 : std::max(1, 8 / warps)};
+  return {words_per_lane, warps, few ? 1 : std::clamp(8 / warps, 1, packed.heads_per_rank)};
 }
 
 }  // namespace
@@ -209,9 +211,12 @@ void launch(const A2aCombine::Params& params, const Launch& at) {
   const std::int64_t rows = packed.rows_per_peer();
   if (rows == 0) return;
   const WordGrid grid = make_word_grid(packed);
-  const bool words = has_word_rows(params) && rows <= std::numeric_limits<std::int32_t>::max();
+  const bool words = has_word_rows(params);
   const int warps = words ? grid.warps_per_row * grid.rows_per_block : 4;
-  const unsigned blocks = blocks_for(rows, words ? grid.rows_per_block : warps);
+  const dim3 blocks =
+      words ? RowGrid::token_grid(params.num_tokens,
+                                  blocks_for(params.heads_per_rank, grid.rows_per_block))
+            : dim3(blocks_for(rows, warps));
   const dim3 block(kWarp, static_cast<unsigned>(warps));
   const std::size_t shared = static_cast<std::size_t>(warps) * params.world_size * sizeof(float);
   dispatch_lse_base(params.base, [&]<LseBase kBase>() {

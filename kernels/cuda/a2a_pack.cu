@@ -86,10 +86,11 @@ __device__ void store_row(const uint4 (&ahead)[kAhead], const uint4* payload, in
 
 template <int kRows>
 __global__ void pack_vectors(const __grid_constant__ A2aPack::Params params,
-                             const __grid_constant__ PackedRows packed, unsigned blocks_per_token) {
-  const auto [token, first_head] = RowIndex(blocks_per_token, kRows);
+                             const __grid_constant__ PackedRows packed) {
+  const std::int64_t token = token_of_block();
+  const int first_head = first_head_of_warp(kRows);
   const int num_rows = min(kRows, params.num_heads - first_head);
-  if (num_rows <= 0) return;
+  if (num_rows <= 0 || token >= params.num_tokens) return;
   const int lane = WarpTeam::lane();
   const auto element = static_cast<std::int64_t>(size_bytes(packed.dtype));
   const int num_vectors = static_cast<int>(params.head_dim * element / kVector);
@@ -139,10 +140,10 @@ __global__ void pack_vectors(const __grid_constant__ A2aPack::Params params,
 // Any strides and alignment. T has the payload's size; its bits are moved.
 template <class T>
 __global__ void pack_elements(const __grid_constant__ A2aPack::Params params,
-                              const __grid_constant__ PackedRows packed,
-                              unsigned blocks_per_token) {
-  const auto [token, head] = RowIndex(blocks_per_token, 1);
-  if (head >= params.num_heads) return;
+                              const __grid_constant__ PackedRows packed) {
+  const std::int64_t token = token_of_block();
+  const int head = first_head_of_warp(1);
+  if (head >= params.num_heads || token >= params.num_tokens) return;
   const int peer = head / packed.heads_per_rank;
   const int local_head = head % packed.heads_per_rank;
   auto* send = static_cast<T*>(params.send);
@@ -177,7 +178,7 @@ void launch(const A2aPack::Params& params, const Launch& at) {
   const auto kernel = !fits                     ? pack_any(packed.dtype)
                       : grid.rows_per_warp == 1 ? pack_vectors<1>
                                                 : pack_vectors<4>;
-  kernel<<<grid.blocks, grid.block(), 0, at.stream>>>(params, packed, grid.blocks_per_token);
+  kernel<<<grid.blocks, grid.block(), 0, at.stream>>>(params, packed);
 }
 
 }  // namespace dcp

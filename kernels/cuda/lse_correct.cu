@@ -10,18 +10,33 @@ namespace {
 // Eight lanes look after the lses of a row.
 using LseTeam = LaneTeam<8>;
 
+// The lses of a row: this rank's, and the one that the lane looks after first, are loaded at once.
+struct RowLses {
+  const float* of_row;
+  std::int64_t stride;  // from rank to rank
+  float own;
+  float first;
+
+  __device__ RowLses(const LseCorrect::Params& params, std::int64_t token, int head)
+      : of_row(params.lses + token * params.num_heads + head),
+        stride(params.num_tokens * params.num_heads),
+        own(at(params.rank)),
+        first(LseTeam::lane() < params.world_size ? at(LseTeam::lane())
+                                                  : -std::numeric_limits<float>::infinity()) {}
+
+  __device__ float at(int rank) const { return of_row[rank * stride]; }
+};
+
 template <LseBase kBase>
 struct RowWeights {
   LseSum total;
   float factor;  // of this rank
 
-  __device__ RowWeights(const LseCorrect::Params& params, std::int64_t token, int head) {
-    const std::int64_t num_rows = params.num_tokens * params.num_heads;
-    const std::int64_t row = token * params.num_heads + head;
-    const auto lse_of = [&](int rank) { return params.lses[rank * num_rows + row]; };
-    const float own_lse = lse_of(params.rank);
-    total = sum_lses<kBase, LseTeam>(params.world_size, lse_of);
-    factor = rank_factor<kBase>(own_lse, total);
+  __device__ RowWeights(const LseCorrect::Params& params, const RowLses& lses) {
+    total = sum_lses<kBase, LseTeam>(params.world_size, [&](int rank) {
+      return rank < LseTeam::size() ? lses.first : lses.at(rank);
+    });
+    factor = rank_factor<kBase>(lses.own, total);
   }
 
   __device__ void store_lse(const LseCorrect::Params& params, std::int64_t token, int head) const {
@@ -49,12 +64,14 @@ __device__ uint4 scaled(const uint4& v, float factor) {
 }
 
 template <LseBase kBase, class T, int kRows>
-__global__ void scale_vectors(const __grid_constant__ LseCorrect::Params params,
-                              unsigned blocks_per_token) {
-  const auto [token, first_head] = RowIndex(blocks_per_token, kRows);
+__global__ void scale_vectors(const __grid_constant__ LseCorrect::Params params) {
+  const std::int64_t token = token_of_block();
+  const int first_head = first_head_of_warp(kRows);
   const int num_rows = min(kRows, params.num_heads - first_head);
-  if (num_rows <= 0) return;
+  if (num_rows <= 0 || token >= params.num_tokens) return;
   const int lane = WarpTeam::lane();
+  const int team_head = first_head + min(lane / LseTeam::size(), num_rows - 1);  // some repeat
+  const RowLses lses(params, token, team_head);
   const int num_vectors = params.head_dim / static_cast<int>(kVector / sizeof(T));
   const RowOffsets<kRows> from(params.out.strides, token, first_head);
   const auto row_of = [&](int row) {
@@ -69,8 +86,7 @@ __global__ void scale_vectors(const __grid_constant__ LseCorrect::Params params,
       ahead[row][i] = row < num_rows && k < num_vectors ? row_of(row)[k] : uint4{};
     }
   }
-  const int team_head = first_head + min(lane / LseTeam::size(), num_rows - 1);  // some repeat
-  const RowWeights<kBase> weights(params, token, team_head);
+  const RowWeights<kBase> weights(params, lses);
   const RowOffsets<kRows> to(params.scaled.strides, token, first_head);
 #pragma unroll
   for (int row = 0; row < kRows; ++row) {
@@ -88,11 +104,11 @@ __global__ void scale_vectors(const __grid_constant__ LseCorrect::Params params,
 
 // Any strides, alignment and pair of dtypes.
 template <LseBase kBase>
-__global__ void scale_elements(const __grid_constant__ LseCorrect::Params params,
-                               unsigned blocks_per_token) {
-  const auto [token, head] = RowIndex(blocks_per_token, 1);
-  if (head >= params.num_heads) return;
-  const RowWeights<kBase> weights(params, token, head);
+__global__ void scale_elements(const __grid_constant__ LseCorrect::Params params) {
+  const std::int64_t token = token_of_block();
+  const int head = first_head_of_warp(1);
+  if (head >= params.num_heads || token >= params.num_tokens) return;
+  const RowWeights<kBase> weights(params, RowLses(params, token, head));
   weights.store_lse(params, token, head);
   const float factor = weights.factor;
   const HeadStrides& from = params.out.strides;
@@ -115,7 +131,7 @@ void launch(const LseCorrect::Params& params, const Launch& at) {
                        has_vector_rows(params.scaled, params.head_dim);
   const RowGrid grid(params.num_tokens, params.num_heads, vectors);
   const auto start = [&](auto* kernel) {
-    kernel<<<grid.blocks, grid.block(), 0, at.stream>>>(params, grid.blocks_per_token);
+    kernel<<<grid.blocks, grid.block(), 0, at.stream>>>(params);
   };
   dispatch_lse_base(params.base, [&]<LseBase kBase>() {
     if (!vectors) return start(scale_elements<kBase>);

@@ -82,8 +82,12 @@ struct RowOffsets {
   std::int64_t at[kRows];
 
   __device__ RowOffsets(const HeadStrides& strides, std::int64_t token, int first_head) {
-    int rank = first_head / strides.heads_per_rank;
-    int head = first_head % strides.heads_per_rank;
+    int rank = 0;
+    int head = first_head;
+    if (first_head >= strides.heads_per_rank) {
+      rank = first_head / strides.heads_per_rank;
+      head = first_head % strides.heads_per_rank;
+    }
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       at[i] = rank * strides.rank + token * strides.token + head * strides.head;
@@ -137,30 +141,35 @@ struct Word {
 
 // Blocks of rows in the order in which the rows lie in memory: the heads of a token, then the next
 // token. Few rows are spread over the GPU, one to a warp and block; of many, a warp takes four.
+// Where few rows are worked on, every instruction before the first load costs time: the grid spares
+// the division that a running number would need.
 struct RowGrid {
+  static constexpr unsigned kMaxY = 65535;
+
   int rows_per_warp;
   int warps;
-  unsigned blocks_per_token;
-  unsigned blocks;
+  dim3 blocks;
 
   RowGrid(std::int64_t num_tokens, int num_heads, bool in_fours)
       : rows_per_warp(in_fours && num_tokens * num_heads >= 4096 ? 4 : 1),
         warps(num_tokens * num_heads >= 4096 ? 4 : 1),
-        blocks_per_token(blocks_for(num_heads, rows_per_warp * warps)),
-        blocks(static_cast<unsigned>(num_tokens) * blocks_per_token) {}
+        blocks(token_grid(num_tokens, blocks_for(num_heads, rows_per_warp * warps))) {}
 
   dim3 block() const { return dim3(kWarp, static_cast<unsigned>(warps)); }
+
+  static dim3 token_grid(std::int64_t num_tokens, unsigned blocks_per_token) {
+    const auto tokens = static_cast<unsigned>(num_tokens);
+    return dim3(blocks_per_token, tokens < kMaxY ? tokens : kMaxY, (tokens - 1) / kMaxY + 1);
+  }
 };
 
-// What this warp works on in that grid.
-struct RowIndex {
-  std::int64_t token;
-  int first_head;
+// The token of this block; not below num_tokens: the block is past the end.
+__device__ inline std::int64_t token_of_block() {
+  return std::int64_t{blockIdx.z} * RowGrid::kMaxY + blockIdx.y;
+}
 
-  __device__ RowIndex(unsigned blocks_per_token, int rows_per_warp)
-      : token(blockIdx.x / blocks_per_token),
-        first_head(static_cast<int>(blockIdx.x % blocks_per_token * blockDim.y + threadIdx.y) *
-                   rows_per_warp) {}
-};
+__device__ inline int first_head_of_warp(int rows_per_warp) {
+  return static_cast<int>(blockIdx.x * blockDim.y + threadIdx.y) * rows_per_warp;
+}
 
 }  // namespace dcp
