@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cassert>
+#include <numeric>
 
 #include "core/error.hpp"
 #include "engine/engine_state.hpp"
@@ -18,6 +19,8 @@ Engine::RankState::RankState(Rank& rank, const Scenario& scenario, const StepPla
     ubatch.comm = scenario.comm_stream == CommStream::kSame
                       ? ubatch.compute
                       : rank.runtime.make_stream("comm" + suffix);
+    streams["compute" + suffix] = ubatch.compute;
+    streams["comm" + suffix] = ubatch.comm;
     ubatch.forked = rank.runtime.make_event();
     ubatch.joined = rank.runtime.make_event();
     ubatch.appended = rank.runtime.make_event();
@@ -51,6 +54,8 @@ double input_bytes(const Scenario& scenario, const StepPlan& plan, const Capacit
          ((kv + query) * static_cast<double>(size_bytes(scenario.dtype)) + tables + workspace);
 }
 
+}  // namespace
+
 double step_bytes(const StepPlan& plan, const EngineStep& step, int world_size) {
   double sum = 0;
   for (const Ubatch& ubatch : step.ubatches) {
@@ -60,7 +65,18 @@ double step_bytes(const StepPlan& plan, const EngineStep& step, int world_size) 
   return sum * world_size;
 }
 
-}  // namespace
+std::vector<int> all_ranks(const Scenario& scenario) {
+  std::vector<int> ranks(static_cast<std::size_t>(scenario.world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+Stream Engine::RankState::stream(Runtime& runtime, const std::string& name) {
+  if (name.empty()) return ubatches[0].compute;
+  const auto found = streams.find(name);
+  if (found != streams.end()) return found->second;
+  return streams[name] = runtime.make_stream(name);
+}
 
 Engine::Engine(const Scenario& scenario, const Strategy& strategy, World& world)
     : scenario_(scenario),
@@ -89,6 +105,13 @@ void Engine::each_rank(const std::function<void(Rank&, RankState&)>& program) {
   world_.each_rank([&](Rank& rank) { program(rank, *ranks_[rank.index]); });
 }
 
+void Engine::each_rank(const std::vector<int>& ranks,
+                       const std::function<void(Rank&, RankState&)>& program) {
+  each_rank([&](Rank& rank, RankState& state) {
+    if (std::binary_search(ranks.begin(), ranks.end(), rank.index)) program(rank, state);
+  });
+}
+
 // Allocates what the step needs: inside a capture, that is from the graph's own pool.
 RankStep Engine::make_rank_step(Rank& rank, const RankState& state, const EngineStep& step) {
   RankStep made;
@@ -106,8 +129,9 @@ RankStep Engine::make_rank_step(Rank& rank, const RankState& state, const Engine
   return made;
 }
 
-void Engine::enqueue_step(Rank& rank, const RankState& state, const EngineStep& step,
-                          const RankStep& mine) {
+void Engine::enqueue_step(Rank& rank, RankState& state, const StepLanes& to) {
+  const EngineStep& step = to.step;
+  const RankStep& mine = to.mine != nullptr ? *to.mine : step.ranks[rank.index];
   std::vector<Lane> lanes;
   std::vector<StepInputs> inputs;
   lanes.reserve(step.ubatches.size());  // lanes point at each other
@@ -115,10 +139,11 @@ void Engine::enqueue_step(Rank& rank, const RankState& state, const EngineStep& 
   std::vector<StageContext> contexts;
   for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
     const UbatchState& own = state.ubatches[u];
+    const Stream compute = u == 0 ? state.stream(rank.runtime, to.stream) : own.compute;
     lanes.push_back({.rank = rank,
                      .collectives = *rank.communicators[u],
-                     .compute = own.compute,
-                     .comm = own.comm,
+                     .compute = compute,
+                     .comm = own.comm == own.compute ? compute : own.comm,
                      .forked = own.forked,
                      .joined = own.joined,
                      .appended = own.appended,
@@ -130,6 +155,10 @@ void Engine::enqueue_step(Rank& rank, const RankState& state, const EngineStep& 
                         .inputs = inputs[u]});
   }
   enqueue_decode_step(plan_, contexts);
+}
+
+std::int64_t Engine::rows_to_capture(std::optional<std::int64_t> rows, const Batch* batch) const {
+  return rows ? *rows : lay_out(*batch).rows;
 }
 
 void Engine::capture(const std::string& name, std::int64_t rows, const Batch* batch) {
@@ -147,15 +176,16 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
   step->ubatches = cut_ubatches(scenario_, used, layout.rows, rows);
   budget_.take(step_bytes(plan_, *step, scenario_.world_size), "buffers of graph " + name);
   release_eager_step();
-  load_metadata(layout, step->ubatches);
-  world_.drain();
+  const StepRun run{.step = step.get(), .layout = layout, .ranks = all_ranks(scenario_)};
+  load_metadata(run, "");
+  drain();
   if (find_graph(name) != nullptr) destroy(name);
 
   try {
     each_rank([&](Rank& rank, RankState& state) {
       CaptureGuard guard(rank.runtime, state.ubatches[0].compute, scenario_.graph.capture_mode);
       RankStep captured = make_rank_step(rank, state, *step);
-      enqueue_step(rank, state, *step, captured);
+      enqueue_step(rank, state, {.step = *step, .stream = "", .mine = &captured});
       captured.graph = guard.end();
       captured.exec = rank.runtime.instantiate(captured.graph);
       step->ranks.push_back(std::move(captured));
@@ -167,116 +197,13 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
   graphs_.push_back(std::move(step));
 }
 
-StepRun Engine::replay(const Batch& batch, const std::string& graph, std::int64_t times) {
-  const BatchLayout layout = lay_out(batch);
-  const EngineStep* step = graph.empty() ? graph_for(batch, layout.rows) : find_graph(graph);
-  if (step == nullptr && !graph.empty()) {
-    throw StepError("no_such_graph", "no graph is named '" + graph + "'");
-  }
-  if (step == nullptr) {
-    StepRun run = run_eagerly(batch, layout);
-    run.eager_rows = layout.rows;
-    return run;
-  }
-  if (layout.rows > step->rows) {
-    throw StepError("capacity", "graph " + step->name + " holds " + std::to_string(step->rows) +
-                                    " rows, batch " + batch.name + " has " +
-                                    std::to_string(layout.rows));
-  }
-  release_eager_step();
-  poison_results(*step);
-  load(layout, step->ubatches);
-  // Launches of one step are in flight together, as an engine that does not wait leaves them; so
-  // many that ranks may drift apart, and not so many that they fill the memory.
-  constexpr std::int64_t kLaunchesInFlight = 64;
-  for (std::int64_t begun = 0; begun < times; begun += kLaunchesInFlight) {
-    each_rank([&](Rank& rank, RankState& state) {
-      for (std::int64_t i = begun; i < std::min(times, begun + kLaunchesInFlight); ++i) {
-        rank.runtime.launch(step->ranks[rank.index].exec, state.ubatches[0].compute);
-      }
-    });
-    world_.drain();
-  }
-  return {.step = step, .layout = layout, .eager_rows = 0};
-}
-
-StepRun Engine::eager(const Batch& batch) { return run_eagerly(batch, lay_out(batch)); }
-
-StepRun Engine::run_eagerly(const Batch& batch, const BatchLayout& layout) {
-  auto step = std::make_unique<EngineStep>();
-  step->name = "eager";
-  step->rows = layout.rows;
-  step->ubatches = cut_ubatches(scenario_, batch, layout.rows, layout.rows);
-  budget_.take(step_bytes(plan_, *step, scenario_.world_size), "buffers of an eager step");
-  release_eager_step();
-  eager_ = std::move(step);
-  each_rank([&](Rank& rank, RankState& state) {
-    eager_->ranks.push_back(make_rank_step(rank, state, *eager_));
-  });
-  poison_results(*eager_);
-  load(layout, eager_->ubatches);
-  each_rank([&](Rank& rank, RankState& state) {
-    enqueue_step(rank, state, *eager_, eager_->ranks[rank.index]);
-  });
-  world_.drain();
-  return {.step = eager_.get(), .layout = layout, .eager_rows = 0};
-}
-
-// Everything about a batch that can be wrong, before anything is loaded.
-BatchLayout Engine::lay_out(const Batch& batch) const {
-  BatchLayout layout = make_batch_layout(scenario_, batch);
-  require_capacity(capacity_, layout.rows, layout.num_requests());
-  for (int rank = 0; rank < scenario_.world_size; ++rank) {
-    const std::int64_t pages = pages_needed(layout, rank, scenario_.kv.block_size);
-    if (pages <= capacity_.num_blocks) continue;
-    throw StepError("capacity", "rank " + std::to_string(rank) + " needs " + std::to_string(pages) +
-                                    " pages of KV cache, page 0 included, and has " +
-                                    std::to_string(capacity_.num_blocks));
-  }
-  return layout;
-}
-
-void Engine::load_metadata(const BatchLayout& layout, const std::vector<Ubatch>& ubatches) {
-  each_rank([&](Rank&, RankState& state) {
-    state.inputs.load_metadata(state.ubatches[0].compute, layout, ubatches);
-  });
-}
-
-void Engine::load(const BatchLayout& layout, const std::vector<Ubatch>& ubatches) {
-  each_rank([&](Rank&, RankState& state) { state.inputs.load_data(data_, layout); });
-  load_metadata(layout, ubatches);
-}
-
-// A replay that does nothing must not find the right answer of the step before. What attention
-// left stays only where the stub says that attention does not touch it.
-void Engine::poison_results(const EngineStep& step) {
-  each_rank([&](Rank& rank, RankState&) {
-    for (const UbatchStep& ubatch : step.ranks[rank.index].ubatches) {
-      for (const auto& [name, buffer] : ubatch.buffers.all()) {
-        const bool partial = name.starts_with("partial_") || name.starts_with("new_");
-        if (partial && stub_ == verb::StubMode::kUntouched) continue;
-        write_poison(rank.runtime, buffer.data, buffer.size_bytes);
-      }
-    }
-  });
-}
-
-void Engine::release_eager_step() {
-  if (eager_ == nullptr) return;
-  each_rank([&](Rank& rank, RankState& state) {
-    const auto& ubatches = eager_->ranks[rank.index].ubatches;
-    for (std::size_t u = 0; u < ubatches.size(); ++u) {
-      for (const auto& [name, buffer] : ubatches[u].buffers.all()) {
-        if (state.ubatches[u].workspace.find(name) == nullptr) rank.runtime.free(buffer);
-      }
-    }
-  });
-  eager_.reset();
-}
-
 void Engine::destroy(const std::string& graph) {
   EngineStep* step = find_graph(graph);
   if (step == nullptr) throw StepError("no_such_graph", "no graph is named '" + graph + "'");
+  if (in_flight_.count(step) > 0) {
+    throw StepError("graph_in_flight",
+                    "graph " + graph + " has a launch that nobody has waited for");
+  }
   destroy(*step);
   std::erase_if(graphs_, [&](const auto& candidate) { return candidate.get() == step; });
 }
@@ -289,9 +216,32 @@ void Engine::destroy(EngineStep& step) {
   });
 }
 
+void Engine::destroy_communicators() {
+  drain();
+  world_.destroy_communicators();
+}
+
+void Engine::drain() {
+  const auto forget = [&] {
+    pending_ = false;
+    in_flight_.clear();
+  };
+  try {
+    world_.drain();
+  } catch (...) {
+    forget();
+    throw;
+  }
+  forget();
+}
+
 void Engine::set_stub(verb::StubMode mode) {
   stub_ = mode;
-  each_rank([&](Rank&, RankState& state) { state.inputs.set_stub(mode); });
+  each_rank([&](Rank& rank, RankState& state) {
+    Upload to_device = upload(rank, state.ubatches[0].compute);
+    state.inputs.set_stub(to_device, mode);
+    to_device.finish();
+  });
 }
 
 EngineStep* Engine::find_graph(const std::string& name) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "core/data.hpp"
 #include "engine/memory_budget.hpp"
 #include "engine/rank_inputs.hpp"
+#include "engine/upload.hpp"
 
 namespace dcp {
 
@@ -39,11 +41,27 @@ struct EngineStep {
   std::vector<RankStep> ranks;
 };
 
-// What ran last.
+// A step to run.
+struct StepRequest {
+  const Batch& batch;
+  std::string graph = {};  // "": the smallest that holds the batch; not for eager steps
+  std::int64_t times = 1;
+  std::vector<int> ranks = {};  // that take part; empty: all
+  std::string stream = {};      // that everything goes to; "": the engine's own
+  bool wait = true;             // false: return when all is enqueued
+};
+
+// A step that ran, or that is enqueued.
 struct StepRun {
   const EngineStep* step = nullptr;
-  BatchLayout layout;
-  std::int64_t eager_rows = 0;  // rows that had no graph
+  BatchLayout layout = {};
+  std::int64_t eager_rows = 0;       // rows that had no graph
+  std::vector<int> ranks = {};       // that took part, ascending
+  std::vector<Buffer> queries = {};  // per rank, with `copy`: layer 0's queries as they were
+
+  // Of a step that is not waited for: what it leaves, copied by the stream right after it, because
+  // a later step may run in the same buffers before anyone looks. `step` is this one then.
+  std::unique_ptr<EngineStep> copy = nullptr;
 };
 
 // Values of one layer, decoded: contiguous, without head padding.
@@ -60,8 +78,8 @@ struct RankLayerValues {
   int num_out_heads = 0;
 };
 struct LayerValues {
-  std::vector<float> query;  // [T, H, Dq] as attention read it, on rank 0
-  std::vector<RankLayerValues> ranks;
+  std::vector<float> query;  // [T, H, Dq] as attention read it, on the first rank that took part
+  std::vector<RankLayerValues> ranks;  // [N]; without heads for those that did not take part
 };
 
 // A tensor as the engine stored it, bit for bit, without head padding.
@@ -101,16 +119,31 @@ class Engine {
   // no batch, what the metadata buffers hold meanwhile is make_capture_batch(rows).
   void capture(const std::string& name, std::int64_t rows, const Batch* batch = nullptr);
 
+  // Rows of a capture that names `rows`, or else a batch: the batch's rows.
+  std::int64_t rows_to_capture(std::optional<std::int64_t> rows, const Batch* batch) const;
+
   // Loads the batch, launches the graph `times` times and drains. Without a name: the smallest
   // graph that holds the batch's rows and has its ubatches; where there is none the step runs
   // eagerly. A graph that is named keeps its own cut.
   // StepError no_such_graph, capacity and those of make_batch_layout; Failure from the drain.
-  StepRun replay(const Batch& batch, const std::string& graph, std::int64_t times);
-  StepRun eager(const Batch& batch);
+  // Without `wait` nothing is drained; the result may be read once drain() has returned.
+  StepRun replay(const StepRequest& request);
+  StepRun eager(const StepRequest& request);
+  StepRun replay(const Batch& batch, const std::string& graph, std::int64_t times) {
+    return replay(StepRequest{.batch = batch, .graph = graph, .times = times});
+  }
+  StepRun eager(const Batch& batch) { return eager(StepRequest{.batch = batch}); }
 
-  // StepError no_such_graph.
+  // Runs all that is enqueued. Failure as World::drain.
+  void drain();
+  bool is_idle() const { return !pending_; }
+
+  // Gives back the copies of a run that was not waited for. Only once it is drained.
+  void release(StepRun& run);
+
+  // StepError no_such_graph, graph_in_flight where a launch of it was not drained.
   void destroy(const std::string& graph);
-  void destroy_communicators() { world_.destroy_communicators(); }
+  void destroy_communicators();  // once all is drained
 
   void set_stub(verb::StubMode mode);
 
@@ -133,18 +166,34 @@ class Engine {
   struct RankState;
 
   void each_rank(const std::function<void(Rank&, RankState&)>& program);
+  // What a rank enqueues: its part of the step, in `stream` ("": its own), from `mine` while the
+  // step is not complete.
+  struct StepLanes {
+    const EngineStep& step;
+    const std::string& stream;
+    const RankStep* mine = nullptr;
+  };
+
   RankStep make_rank_step(Rank& rank, const RankState& state, const EngineStep& step);
-  void enqueue_step(Rank& rank, const RankState& state, const EngineStep& step,
-                    const RankStep& mine);
+  void enqueue_step(Rank& rank, RankState& state, const StepLanes& to);
+  // As each_rank, for the ranks of a run.
+  void each_rank(const std::vector<int>& ranks,
+                 const std::function<void(Rank&, RankState&)>& program);
+  Upload upload(Rank& rank, Stream stream) const;
   BatchLayout lay_out(const Batch& batch) const;
-  void load_metadata(const BatchLayout& layout, const std::vector<Ubatch>& ubatches);
-  void load(const BatchLayout& layout, const std::vector<Ubatch>& ubatches);
-  void poison_results(const EngineStep& step);
+  void load_metadata(const StepRun& run, const std::string& stream);
+  void load(const StepRun& run, const std::string& stream);
+  void poison_results(const StepRun& run, const std::string& stream);
+  void launch(const StepRun& run, const StepRequest& request);
+  void copy_results(StepRun& run, const std::string& stream);
+  void release_buffers(EngineStep& step);
   void release_eager_step();
   EngineStep* find_graph(const std::string& name);
   EngineStep* graph_for(const Batch& batch, std::int64_t rows);
-  StepRun run_eagerly(const Batch& batch, const BatchLayout& layout);
+  StepRun run_eagerly(const StepRequest& request, BatchLayout layout);
   void destroy(EngineStep& step);
+  StepInputs inputs_of(const StepRun& run, int rank, std::size_t ubatch) const;
+  std::vector<float> read_query(Rank& rank, const StepRun& run, int layer) const;
   TensorBits read_query_bits(Rank& rank, const StepRun& run, int layer) const;
   Buffer find_buffer(const BufferRef& ref, int rank, StepShape& shape) const;
   void read_ubatch(Rank& rank, const UbatchStep& step, int layer, RankLayerValues& values) const;
@@ -160,6 +209,8 @@ class Engine {
   std::vector<std::unique_ptr<RankState>> ranks_;
   std::vector<std::unique_ptr<EngineStep>> graphs_;  // in capture order
   std::unique_ptr<EngineStep> eager_;                // kept until the next step: its results
+  std::set<const EngineStep*> in_flight_;            // launched since the last drain
+  bool pending_ = false;                             // something is enqueued and not drained
 };
 
 }  // namespace dcp

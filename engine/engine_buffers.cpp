@@ -146,29 +146,39 @@ void Engine::read_ubatch(Rank& rank, const UbatchStep& step, int layer,
   append_rows(merged.new_tokens, values.new_out, values.new_lse);
 }
 
+StepInputs Engine::inputs_of(const StepRun& run, int rank, std::size_t ubatch) const {
+  const std::byte* query = run.queries.empty() ? nullptr : run.queries[rank].data;
+  return ranks_[rank]->inputs.view(static_cast<int>(ubatch), run.step->ubatches[ubatch].first_row,
+                                   query);
+}
+
+std::vector<float> Engine::read_query(Rank& rank, const StepRun& run, int layer) const {
+  std::vector<float> query;
+  const RankStep& step = run.step->ranks[rank.index];
+  for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
+    const UbatchStep& ubatch = step.ubatches[u];
+    const StepShape& s = ubatch.shape;
+    const auto rows =
+        plan_.query().gathered(s, ubatch.buffers, inputs_of(run, rank.index, u), layer);
+    const std::size_t stored = static_cast<std::size_t>(s.num_tokens) * s.num_heads * s.qk_head_dim;
+    const auto part = decode(rank.runtime, rows, stored, s.num_tokens, s.num_heads, s.qk_head_dim);
+    query.insert(query.end(), part.begin(), part.end());
+  }
+  return query;
+}
+
 LayerValues Engine::read_layer(const StepRun& run, int layer) const {
   LayerValues values;
+  values.ranks.resize(ranks_.size());
   world_.each_rank([&](Rank& rank) {
+    if (!std::binary_search(run.ranks.begin(), run.ranks.end(), rank.index)) return;
     const RankStep& step = run.step->ranks[rank.index];
     const bool all_heads = strategy_.keeps_all_heads();
-    RankLayerValues mine;
+    RankLayerValues& mine = values.ranks[rank.index];
     mine.num_out_heads = all_heads ? step.shape.num_heads : step.shape.heads_per_rank;
     mine.first_out_head = all_heads ? 0 : rank.index * step.shape.heads_per_rank;
-    for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
-      const UbatchStep& ubatch = step.ubatches[u];
-      read_ubatch(rank, ubatch, layer, mine);
-      if (rank.index != 0) continue;
-      const StepShape& s = ubatch.shape;
-      const auto inputs =
-          ranks_[0]->inputs.view(static_cast<int>(u), run.step->ubatches[u].first_row);
-      const auto query = plan_.query().gathered(s, ubatch.buffers, inputs, layer);
-      const std::size_t stored =
-          static_cast<std::size_t>(s.num_tokens) * s.num_heads * s.qk_head_dim;
-      const auto part =
-          decode(rank.runtime, query, stored, s.num_tokens, s.num_heads, s.qk_head_dim);
-      values.query.insert(values.query.end(), part.begin(), part.end());
-    }
-    values.ranks.push_back(std::move(mine));
+    for (const UbatchStep& ubatch : step.ubatches) read_ubatch(rank, ubatch, layer, mine);
+    if (rank.index == run.ranks.front()) values.query = read_query(rank, run, layer);
   });
   return values;
 }

@@ -7,6 +7,7 @@
 
 #include "engine/batch_layout.hpp"
 #include "engine/step_inputs.hpp"
+#include "engine/upload.hpp"
 #include "runtime/runtime.hpp"
 #include "strategies/buffers.hpp"
 
@@ -23,8 +24,8 @@ class Metadata {
   Metadata(Runtime& runtime, const MetadataCapacity& capacity);
 
   // Enqueues the copies of the batch into the buffers, tails reset: requests past the batch have no
-  // rows and no keys. Two stagings are used in turn: the one before the last must have been read.
-  void load(Stream stream, const RankBatch& batch);
+  // rows and no keys. While nothing is pending two stagings are used in turn; else the upload's.
+  void load(Stream stream, Upload& upload, const RankBatch& batch);
 
   // Fills in the fields of the view that are metadata.
   void set_view(StepInputs& view) const;

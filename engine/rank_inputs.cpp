@@ -55,7 +55,8 @@ RankInputs::RankInputs(Runtime& runtime, const Scenario& scenario, const StepPla
   view_.softmax_scale = static_cast<float>(scenario.model.softmax_scale);
   view_.zero_query = scenario.data.kind == DataKind::kMean;
   allocate_all(capacity);
-  set_stub(verb::StubMode::kExact);
+  Upload upload(runtime_, std::nullopt);
+  set_stub(upload, verb::StubMode::kExact);
 }
 
 std::byte* RankInputs::allocate(std::string_view name, std::size_t size_bytes) {
@@ -94,8 +95,9 @@ void RankInputs::allocate_all(const Capacity& capacity) {
   }
 }
 
-StepInputs RankInputs::view(int ubatch, std::int64_t first_row) const {
+StepInputs RankInputs::view(int ubatch, std::int64_t first_row, const std::byte* query) const {
   StepInputs view = view_;
+  if (query != nullptr) view.query = query;
   metadata_[static_cast<std::size_t>(ubatch)].set_view(view);
   const auto row = static_cast<std::size_t>(first_row);
   const std::size_t element_bytes = size_bytes(shape_.dtype);
@@ -109,23 +111,24 @@ StepInputs RankInputs::view(int ubatch, std::int64_t first_row) const {
   return view;
 }
 
-void RankInputs::load_metadata(Stream stream, const BatchLayout& layout,
+void RankInputs::load_metadata(Stream stream, Upload& upload, const BatchLayout& layout,
                                const std::vector<Ubatch>& ubatches) {
   const RankBatch batch = make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks);
   for (std::size_t u = 0; u < ubatches.size(); ++u) {
-    metadata_[u].load(stream, ubatch_of(batch, ubatches[u]));
+    metadata_[u].load(stream, upload, ubatch_of(batch, ubatches[u]));
   }
 }
 
-void RankInputs::load_data(const InputData& data, const BatchLayout& layout) {
-  load_cache(data, layout, make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks));
-  load_new_tokens(data, layout);
-  if (scenario_.data.kind == DataKind::kGiven) load_given(layout);
+void RankInputs::load_data(Upload& upload, const InputData& data, const BatchLayout& layout) {
+  load_cache(upload, data, layout,
+             make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks));
+  load_new_tokens(upload, data, layout);
+  if (scenario_.data.kind == DataKind::kGiven) load_given(upload, layout);
 }
 
 // Page by page: pages of the batch before are poisoned, so that a key that is read by mistake
 // shows; pages that neither batch uses stay as they are.
-void RankInputs::load_cache(const InputData& data, const BatchLayout& layout,
+void RankInputs::load_cache(Upload& upload, const InputData& data, const BatchLayout& layout,
                             const RankBatch& batch) {
   std::vector<float> kv(static_cast<std::size_t>(shape_.kv_row_dim));
   const std::size_t page_bytes =
@@ -133,9 +136,8 @@ void RankInputs::load_cache(const InputData& data, const BatchLayout& layout,
   for (int layer = 0; layer < shape_.layers; ++layer) {
     std::byte* cache =
         view_.kv_cache + static_cast<std::size_t>(layer * view_.num_blocks) * page_bytes;
-    const auto unused = poisoned(page_bytes);
     for (const std::int32_t page : used_pages_) {
-      runtime_.write(cache + page * page_bytes, unused.data(), page_bytes);
+      upload.poison(cache + page * page_bytes, page_bytes);
     }
     for (std::int64_t r = 0; r < layout.num_requests(); ++r) {
       const auto& pages = batch.block_table[r];
@@ -147,7 +149,7 @@ void RankInputs::load_cache(const InputData& data, const BatchLayout& layout,
         store_row(rows, shape_.dtype, static_cast<std::size_t>(local.index), kv);
       }
       for (std::size_t i = 0; i < pages.size(); ++i) {
-        runtime_.write(cache + pages[i] * page_bytes, rows.data() + i * page_bytes, page_bytes);
+        upload.write(cache + pages[i] * page_bytes, rows.data() + i * page_bytes, page_bytes);
       }
     }
   }
@@ -157,7 +159,7 @@ void RankInputs::load_cache(const InputData& data, const BatchLayout& layout,
   }
 }
 
-void RankInputs::load_new_tokens(const InputData& data, const BatchLayout& layout) {
+void RankInputs::load_new_tokens(Upload& upload, const InputData& data, const BatchLayout& layout) {
   std::vector<float> head_query(static_cast<std::size_t>(shape_.qk_head_dim));
   std::vector<float> kv(static_cast<std::size_t>(shape_.kv_row_dim));
   const auto capacity = static_cast<std::size_t>(capacity_.max_num_tokens);
@@ -182,13 +184,13 @@ void RankInputs::load_new_tokens(const InputData& data, const BatchLayout& layou
       }
     }
   }
-  runtime_.write(buffers_.at("q"), query.data(), query.size());
-  runtime_.write(buffers_.at("new_kv"), new_kv.data(), new_kv.size());
+  upload.write(buffers_.at("q"), query.data(), query.size());
+  upload.write(buffers_.at("new_kv"), new_kv.data(), new_kv.size());
 }
 
-void RankInputs::set_stub(verb::StubMode mode) {
+void RankInputs::set_stub(Upload& upload, verb::StubMode mode) {
   const EmptyRowMode value = empty_row_mode(mode);
-  runtime_.write(buffers_.at("empty_row_mode"), &value, sizeof(value));
+  upload.write(buffers_.at("empty_row_mode"), &value, sizeof(value));
 }
 
 }  // namespace dcp

@@ -13,6 +13,7 @@
 #include "engine/step_inputs.hpp"
 #include "engine/step_plan.hpp"
 #include "engine/ubatches.hpp"
+#include "engine/upload.hpp"
 
 namespace dcp {
 
@@ -21,28 +22,31 @@ class RankInputs {
   RankInputs(Runtime& runtime, const Scenario& scenario, const StepPlan& plan,
              const Capacity& capacity, int rank);
 
-  // What a ubatch reads whose first row is `first_row` of the step.
-  StepInputs view(int ubatch, std::int64_t first_row) const;
+  // What a ubatch reads whose first row is `first_row` of the step. `query`: a copy of `q` to read
+  // instead.
+  StepInputs view(int ubatch, std::int64_t first_row, const std::byte* query = nullptr) const;
 
   const BufferSet& buffers() const { return buffers_; }
   const BufferSet& metadata(int ubatch) const { return metadata_.at(ubatch).buffers(); }
 
   // Enqueues the copies of each ubatch's part of the batch's metadata.
-  void load_metadata(Stream stream, const BatchLayout& layout, const std::vector<Ubatch>& ubatches);
+  void load_metadata(Stream stream, Upload& upload, const BatchLayout& layout,
+                     const std::vector<Ubatch>& ubatches);
 
   // Writes the batch's data: the keys of earlier tokens into the cache as earlier steps would have,
-  // this step's keys and queries into the inputs. Only while nothing is pending.
-  void load_data(const InputData& data, const BatchLayout& layout);
+  // this step's keys and queries into the inputs.
+  void load_data(Upload& upload, const InputData& data, const BatchLayout& layout);
 
   // What attention leaves in empty rows from here on.
-  void set_stub(verb::StubMode mode);
+  void set_stub(Upload& upload, verb::StubMode mode);
 
  private:
   void allocate_all(const Capacity& capacity);
   std::byte* allocate(std::string_view name, std::size_t size_bytes);
-  void load_cache(const InputData& data, const BatchLayout& layout, const RankBatch& batch);
-  void load_new_tokens(const InputData& data, const BatchLayout& layout);
-  void load_given(const BatchLayout& layout);
+  void load_cache(Upload& upload, const InputData& data, const BatchLayout& layout,
+                  const RankBatch& batch);
+  void load_new_tokens(Upload& upload, const InputData& data, const BatchLayout& layout);
+  void load_given(Upload& upload, const BatchLayout& layout);
 
   Runtime& runtime_;
   const Scenario& scenario_;

@@ -35,13 +35,21 @@ ScenarioReport run_scenario(const Scenario& scenario, const Strategy& strategy,
   const auto steps = scenario.steps.empty() ? default_steps(scenario) : scenario.steps;
   try {
     StepRunner runner(scenario, strategy, options);
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      report.steps.push_back(runner.run(steps[i], static_cast<int>(i)));
-      if (report.steps.back().status != Status::kPass) report.status = Status::kFail;
+    try {
+      for (std::size_t i = 0; i < steps.size(); ++i) runner.run(steps[i], static_cast<int>(i));
+      runner.finish();
+    } catch (const InputError& error) {
+      report.status = Status::kError;
+      report.bad_input = error.what();
     }
-  } catch (const InputError& error) {
+    report.steps = runner.reports();
+  } catch (const InputError& error) {  // of the folder for dumps
     report.status = Status::kError;
     report.bad_input = error.what();
+  }
+  for (const StepReport& step : report.steps) {
+    const bool fell_short = step.status != Status::kPass && report.status == Status::kPass;
+    if (fell_short) report.status = Status::kFail;
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;

@@ -49,34 +49,8 @@ constexpr Setting kSettings[] = {
 };
 
 constexpr std::string_view kVerbs[] = {
-    "together",       "lock",   "grow",         "allocate", "free",  "rebind",
-    "remap",          "canary", "check_canary", "set",      "stall", "skip",
-    "during_capture", "throw",  "fork",         "join",     "place",
-};
-
-// Text of what a step uses and is not supported, as "replay.stream: s1", else "".
-struct StepOption {
-  std::string_view key;
-  std::string (*unsupported)(const Verb& verb);
-};
-
-template <class V>
-std::string stream_of(const Verb& verb) {
-  const auto* run = std::get_if<V>(&verb);
-  return run == nullptr ? "" : run->stream;
-}
-
-template <class V>
-std::string no_wait_of(const Verb& verb) {
-  const auto* run = std::get_if<V>(&verb);
-  return run == nullptr || run->wait ? "" : "false";
-}
-
-constexpr StepOption kStepOptions[] = {
-    {"replay.stream", stream_of<verb::Replay>},
-    {"replay.wait", no_wait_of<verb::Replay>},
-    {"eager.stream", stream_of<verb::Eager>},
-    {"eager.wait", no_wait_of<verb::Eager>},
+    "lock", "grow",  "allocate", "free",           "rebind", "remap", "canary", "check_canary",
+    "set",  "stall", "skip",     "during_capture", "throw",  "fork",  "join",   "place",
 };
 
 bool expects_hazards(const Expect& expect) {
@@ -105,12 +79,6 @@ void require_supported_step(const Scenario& scenario, std::size_t index) {
   const std::string path = "steps." + std::to_string(index) + ".";
   if (std::find(std::begin(kVerbs), std::end(kVerbs), step.verb_name) != std::end(kVerbs)) {
     refuse(step.place, "verb: " + step.verb_name);
-  }
-  for (const StepOption& option : kStepOptions) {
-    const std::string value = option.unsupported(step.verb);
-    if (value.empty()) continue;
-    const std::string key(option.key);
-    refuse(place_of(scenario, path + key), key + ": " + value);
   }
   if (step.expect && expects_hazards(*step.expect)) {
     refuse(place_of(scenario, path + "expect.hazards"), "expect.hazards");
