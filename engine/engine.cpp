@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cassert>
 #include <numeric>
+#include <utility>
 
 #include "core/error.hpp"
 #include "engine/engine_state.hpp"
@@ -25,11 +26,18 @@ Engine::RankState::RankState(Rank& rank, const Scenario& scenario, const StepPla
     ubatch.joined = rank.runtime.make_event();
     ubatch.appended = rank.runtime.make_event();
     if (scenario.workspace.policy != WorkspacePolicy::kFixed) continue;
-    for (const BufferSpec& spec : needed.specs()) {
-      if (spec.lifetime != Lifetime::kWorkspace) continue;
-      ubatch.workspace.add(spec.name, rank.runtime.allocate(spec.name, spec.size_bytes));
+    // The size pass: whatever any size asks for.
+    WorkspaceNeed most = need_of(scenario, needed, capacity.max_num_tokens);
+    for (const auto& [rows, bytes] : scenario.workspace.need) {
+      most.asked_bytes = std::max(most.asked_bytes, static_cast<std::size_t>(bytes));
     }
+    ubatch.workspace.take(rank.runtime, most);
+    ubatch.fixed = carve_workspace(ubatch.workspace.block(), needed);
+    ubatch.fixed.add("workspace", ubatch.workspace.block());
   }
+  ordered = rank.runtime.make_event();
+  outside = rank.runtime.make_event();
+  if (scenario.graph.pool == GraphPool::kShared) rank.runtime.share_pool();
 }
 
 namespace {
@@ -65,6 +73,15 @@ double step_bytes(const StepPlan& plan, const EngineStep& step, int world_size) 
   return sum * world_size;
 }
 
+WorkspaceNeed need_of(const Scenario& scenario, const BufferPlan& plan, std::int64_t rows) {
+  const std::size_t used = workspace_bytes(plan);
+  const auto asked = scenario.workspace.need.find(rows);
+  return {.asked_bytes = asked == scenario.workspace.need.end()
+                             ? used
+                             : static_cast<std::size_t>(asked->second),
+          .used_bytes = used};
+}
+
 std::vector<int> all_ranks(const Scenario& scenario) {
   std::vector<int> ranks(static_cast<std::size_t>(scenario.world_size));
   std::iota(ranks.begin(), ranks.end(), 0);
@@ -78,13 +95,20 @@ Stream Engine::RankState::stream(Runtime& runtime, const std::string& name) {
   return streams[name] = runtime.make_stream(name);
 }
 
+Stream Engine::RankState::lane_stream(Runtime& runtime, int ubatch, Stream origin) {
+  const auto found = placed.find(ubatch);
+  if (found != placed.end()) return stream(runtime, found->second);
+  return ubatch == 0 ? origin : ubatches[static_cast<std::size_t>(ubatch)].compute;
+}
+
 Engine::Engine(const Scenario& scenario, const Strategy& strategy, World& world)
     : scenario_(scenario),
       strategy_(strategy),
       world_(world),
       data_(scenario),
       capacity_(make_capacity(scenario)),
-      plan_(scenario, strategy, capacity_.max_num_tokens) {
+      plan_(scenario, strategy, capacity_.max_num_tokens),
+      handed_lse_(scenario.lse) {
   budget_.take(input_bytes(scenario, plan_, capacity_), "the KV cache and the inputs");
   world_.each_rank([&](Rank& rank) {
     ranks_.push_back(std::make_unique<RankState>(rank, scenario_, plan_, capacity_));
@@ -120,10 +144,22 @@ RankStep Engine::make_rank_step(Rank& rank, const RankState& state, const Engine
     UbatchStep& ubatch = made.ubatches.emplace_back();
     ubatch.shape = plan_.shape(rank.index, step.ubatches[u].num_rows);
     const BufferPlan needed = plan_.buffers(ubatch.shape);
+    const auto own = [&](std::string_view buffer_name, std::size_t size_bytes) {
+      return ubatch.owned.emplace_back(rank.runtime.allocate(buffer_name, size_bytes));
+    };
+    BufferSet shared;
+    const WorkspaceNeed need = need_of(scenario_, needed, step.ubatches[u].num_rows);
+    if (scenario_.workspace.policy == WorkspacePolicy::kFixed) {
+      shared = state.ubatches[u].fixed;
+    } else if (scenario_.workspace.policy == WorkspacePolicy::kGrowable) {
+      shared = carve_workspace(state.ubatches[u].workspace.block(), needed);
+    } else if (need.asked_bytes != need.used_bytes) {
+      shared =
+          carve_workspace(own("workspace", std::max(need.asked_bytes, need.used_bytes)), needed);
+    }
     for (const BufferSpec& spec : needed.specs()) {
-      const Buffer* fixed = state.ubatches[u].workspace.find(spec.name);
-      ubatch.buffers.add(
-          spec.name, fixed != nullptr ? *fixed : rank.runtime.allocate(spec.name, spec.size_bytes));
+      const Buffer* found = shared.find(spec.name);
+      ubatch.buffers.add(spec.name, found != nullptr ? *found : own(spec.name, spec.size_bytes));
     }
   }
   return made;
@@ -137,11 +173,17 @@ void Engine::enqueue_step(Rank& rank, RankState& state, const StepLanes& to) {
   lanes.reserve(step.ubatches.size());  // lanes point at each other
   inputs.reserve(step.ubatches.size());
   std::vector<StageContext> contexts;
+  const Stream origin = state.stream(rank.runtime, to.stream);
+  for (const std::string& name : state.forked) {
+    rank.runtime.record(state.ordered, origin);
+    rank.runtime.wait(state.stream(rank.runtime, name), state.ordered);
+  }
   for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
     const UbatchState& own = state.ubatches[u];
-    const Stream compute = u == 0 ? state.stream(rank.runtime, to.stream) : own.compute;
+    const Stream compute = state.lane_stream(rank.runtime, static_cast<int>(u), origin);
+    const auto claimed = static_cast<std::size_t>(claimed_ubatch_.value_or(static_cast<int>(u)));
     lanes.push_back({.rank = rank,
-                     .collectives = *rank.communicators[u],
+                     .collectives = *rank.communicators[claimed],
                      .compute = compute,
                      .comm = own.comm == own.compute ? compute : own.comm,
                      .forked = own.forked,
@@ -155,6 +197,10 @@ void Engine::enqueue_step(Rank& rank, RankState& state, const StepLanes& to) {
                         .inputs = inputs[u]});
   }
   enqueue_decode_step(plan_, contexts);
+  for (const std::string& name : state.joined) {
+    rank.runtime.record(state.ordered, state.stream(rank.runtime, name));
+    rank.runtime.wait(origin, state.ordered);
+  }
 }
 
 std::int64_t Engine::rows_to_capture(std::optional<std::int64_t> rows, const Batch* batch) const {
@@ -177,24 +223,41 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
   budget_.take(step_bytes(plan_, *step, scenario_.world_size), "buffers of graph " + name);
   release_eager_step();
   const StepRun run{.step = step.get(), .layout = layout, .ranks = all_ranks(scenario_)};
+  require_lse_tag();
+  grow_for(*step, run.ranks);
   load_metadata(run, "");
   drain();
   if (find_graph(name) != nullptr) destroy(name);
 
+  auto actions = std::exchange(actions_, {});
   try {
     each_rank([&](Rank& rank, RankState& state) {
-      CaptureGuard guard(rank.runtime, state.ubatches[0].compute, scenario_.graph.capture_mode);
+      const Stream origin = state.ubatches[0].compute;
+      CaptureGuard guard(rank.runtime, origin, scenario_.graph.capture_mode);
+      act(actions, false, rank, origin);
       RankStep captured = make_rank_step(rank, state, *step);
       enqueue_step(rank, state, {.step = *step, .stream = "", .mine = &captured});
+      // What a capture leaves to others of its pool: everything that lives no longer than a launch.
+      const bool allocates = std::any_of(actions.begin(), actions.end(),
+                                         [](const CaptureAction& action) { return action.at_end; });
+      if (scenario_.graph.pool == GraphPool::kShared || allocates) {
+        for (const UbatchStep& ubatch : captured.ubatches) {
+          for (const Buffer& buffer : ubatch.owned) rank.runtime.free(buffer);
+        }
+      }
+      act(actions, true, rank, origin);
       captured.graph = guard.end();
       captured.exec = rank.runtime.instantiate(captured.graph);
       step->ranks.push_back(std::move(captured));
     });
   } catch (...) {  // no rank keeps a graph that the others do not have
+    claimed_ubatch_.reset();
     destroy(*step);
     throw;
   }
+  claimed_ubatch_.reset();
   graphs_.push_back(std::move(step));
+  drain();  // what left the capture by mistake
 }
 
 void Engine::destroy(const std::string& graph) {

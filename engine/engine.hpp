@@ -15,13 +15,17 @@
 #include "engine/memory_budget.hpp"
 #include "engine/rank_inputs.hpp"
 #include "engine/upload.hpp"
+#include "engine/workspace.hpp"
 
 namespace dcp {
+
+struct UbatchState;
 
 // One ubatch of a step on one rank: its sizes and its buffers.
 struct UbatchStep {
   StepShape shape;
   BufferSet buffers;
+  std::vector<Buffer> owned = {};  // those that were allocated for this step
 };
 
 // One step on one rank, of a graph or of an eager step.
@@ -147,9 +151,39 @@ class Engine {
 
   void set_stub(verb::StubMode mode);
 
-  // Fills the buffer, or one row of every layer of it, with NaN, on one rank or on all.
-  // StepError no_such_buffer.
+  // On memory, on one rank or on all. StepError no_such_buffer. The first two fill the buffer, or
+  // one row of every layer of it, once all is drained: with NaN, with a mark. check_canary throws
+  // Failure canary_damaged where a mark is not what it was.
   void poison(const BufferRef& ref);
+  void canary(const BufferRef& ref);
+  void check_canary(const BufferRef& ref);
+  void allocate(const verb::Allocate& what, std::optional<int> rank);
+  void free(const BufferRef& ref);
+  void rebind(const BufferRef& ref);
+  void remap(const BufferRef& ref);
+
+  // The workspace may not grow from here on: StepError workspace_locked.
+  void lock_workspace() { workspace_locked_ = true; }
+  // Makes room for steps of `rows` rows now. StepError workspace_locked, capacity.
+  void grow_workspace(std::int64_t rows);
+
+  // Orders between the engine's compute stream and another: now, and in every step from here on.
+  void fork(const std::string& stream, std::optional<int> rank);
+  void join(const std::string& stream, std::optional<int> rank);
+  void place(int ubatch, const std::string& stream, std::optional<int> rank);
+
+  // What happens on a rank inside the next capture: when it begins, or before it ends.
+  struct CaptureAction {
+    std::optional<int> rank;  // absent: on all
+    bool at_end;
+    std::function<void(Runtime&, Stream)> run;  // with the capturing stream
+  };
+  void during_next_capture(CaptureAction action) { actions_.push_back(std::move(action)); }
+  // A call by name, as CUDA spells it. StepError unsupported for a name that is not known.
+  void call_during_next_capture(const verb::DuringCapture& what, std::optional<int> rank);
+
+  // One dynamic value. StepError ubatch_out_of_range, capacity, lse_shape.
+  void set(const verb::Set& what, std::optional<int> rank);
 
   LayerValues read_layer(const StepRun& run, int layer) const;
 
@@ -164,6 +198,19 @@ class Engine {
 
  private:
   struct RankState;
+
+  struct FoundBuffer {
+    Buffer buffer;
+    StepShape shape;
+    bool is_part;  // of the workspace
+    std::function<void(const Buffer&)> replace;
+  };
+  // Bytes that must stay as they are.
+  struct Mark {
+    int rank;
+    std::byte* data;
+    std::size_t size_bytes;
+  };
 
   void each_rank(const std::function<void(Rank&, RankState&)>& program);
   // What a rank enqueues: its part of the step, in `stream` ("": its own), from `mine` while the
@@ -195,7 +242,16 @@ class Engine {
   StepInputs inputs_of(const StepRun& run, int rank, std::size_t ubatch) const;
   std::vector<float> read_query(Rank& rank, const StepRun& run, int layer) const;
   TensorBits read_query_bits(Rank& rank, const StepRun& run, int layer) const;
-  Buffer find_buffer(const BufferRef& ref, int rank, StepShape& shape) const;
+  FoundBuffer find_buffer(const BufferRef& ref, int rank);
+  void rebind_workspace(RankState& state, UbatchState& ubatch, const std::string& name,
+                        const Buffer& fresh);
+  void on_ranks(const BufferRef& ref, const std::function<void(Rank&, RankState&)>& program);
+  std::vector<Mark> rows_of(const BufferRef& ref, int rank);
+  void fill(const BufferRef& ref, std::uint32_t word, std::vector<Mark>* marks);
+  void grow_for(const EngineStep& step, const std::vector<int>& ranks);
+  void take_workspace(const std::vector<int>& ranks, std::size_t ubatch, const WorkspaceNeed& need);
+  void act(std::vector<CaptureAction>& actions, bool at_end, Rank& rank, Stream origin);
+  void require_lse_tag() const;
   void read_ubatch(Rank& rank, const UbatchStep& step, int layer, RankLayerValues& values) const;
 
   const Scenario& scenario_;
@@ -211,6 +267,12 @@ class Engine {
   std::unique_ptr<EngineStep> eager_;                // kept until the next step: its results
   std::set<const EngineStep*> in_flight_;            // launched since the last drain
   bool pending_ = false;                             // something is enqueued and not drained
+  bool workspace_locked_ = false;
+  LseTag handed_lse_;                   // what attention hands over
+  std::optional<int> claimed_ubatch_;   // of the next exchange that is enqueued
+  std::vector<CaptureAction> actions_;  // inside the next capture
+  std::vector<Mark> marks_;
+  std::set<std::pair<int, std::uint32_t>> freed_;  // rank, buffer
 };
 
 }  // namespace dcp

@@ -130,7 +130,9 @@ StepRun Engine::run_eagerly(const StepRequest& request, BatchLayout layout) {
   step->rows = layout.rows;
   step->ubatches = cut_ubatches(scenario_, request.batch, layout.rows, layout.rows);
   budget_.take(step_bytes(plan_, *step, scenario_.world_size), "buffers of an eager step");
+  require_lse_tag();
   release_eager_step();
+  grow_for(*step, ranks_of(request, scenario_));
   eager_ = std::move(step);
   StepRun run{
       .step = eager_.get(), .layout = std::move(layout), .ranks = ranks_of(request, scenario_)};
@@ -145,6 +147,7 @@ StepRun Engine::run_eagerly(const StepRequest& request, BatchLayout layout) {
   each_rank(run.ranks, [&](Rank& rank, RankState& state) {
     enqueue_step(rank, state, {.step = *eager_, .stream = request.stream});
   });
+  claimed_ubatch_.reset();
   if (request.wait) {
     drain();
     return run;
@@ -177,7 +180,7 @@ void Engine::copy_results(StepRun& run, const std::string& stream) {
       UbatchStep& aside = copy->ranks[rank.index].ubatches.emplace_back();
       aside.shape = ubatch.shape;
       for (const auto& [name, buffer] : ubatch.buffers.all()) {
-        aside.buffers.add(name, copied(buffer));
+        aside.buffers.add(name, aside.owned.emplace_back(copied(buffer)));
       }
     }
     run.queries[rank.index] = copied(*state.inputs.buffers().find("q"));
@@ -196,21 +199,14 @@ void Engine::release(StepRun& run) {
 void Engine::release_buffers(EngineStep& step) {
   each_rank([&](Rank& rank, RankState&) {
     for (const UbatchStep& ubatch : step.ranks[rank.index].ubatches) {
-      for (const auto& [name, buffer] : ubatch.buffers.all()) rank.runtime.free(buffer);
+      for (const Buffer& buffer : ubatch.owned) rank.runtime.free(buffer);
     }
   });
 }
 
 void Engine::release_eager_step() {
   if (eager_ == nullptr) return;
-  each_rank([&](Rank& rank, RankState& state) {
-    const auto& ubatches = eager_->ranks[rank.index].ubatches;
-    for (std::size_t u = 0; u < ubatches.size(); ++u) {
-      for (const auto& [name, buffer] : ubatches[u].buffers.all()) {
-        if (state.ubatches[u].workspace.find(name) == nullptr) rank.runtime.free(buffer);
-      }
-    }
-  });
+  release_buffers(*eager_);
   eager_.reset();
 }
 

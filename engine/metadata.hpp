@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "engine/batch_layout.hpp"
@@ -31,6 +32,7 @@ class Metadata {
   void set_view(StepInputs& view) const;
 
   const BufferSet& buffers() const { return buffers_; }
+  void rebind(const std::string& name, const Buffer& buffer) { buffers_.add(name, buffer); }
 
  private:
   Runtime& runtime_;

@@ -59,10 +59,24 @@ RankInputs::RankInputs(Runtime& runtime, const Scenario& scenario, const StepPla
   set_stub(upload, verb::StubMode::kExact);
 }
 
-std::byte* RankInputs::allocate(std::string_view name, std::size_t size_bytes) {
-  const Buffer buffer = runtime_.allocate(name, size_bytes);
+void RankInputs::allocate(std::string_view name, std::size_t size_bytes) {
+  buffers_.add(name, runtime_.allocate(name, size_bytes));
+}
+
+void RankInputs::rebind(const std::string& name, const Buffer& buffer) {
   buffers_.add(name, buffer);
-  return buffer.data;
+  bind();
+}
+
+void RankInputs::bind() {
+  view_.query = buffers_.at<std::byte>("q");
+  view_.new_kv = buffers_.at<std::byte>("new_kv");
+  view_.all_new_kv = view_.new_kv;
+  view_.kv_cache = buffers_.at<std::byte>("kv_cache");
+  view_.empty_row_mode = buffers_.at<std::int32_t>("empty_row_mode");
+  if (scenario_.data.kind != DataKind::kGiven) return;
+  view_.given_out = buffers_.at<std::byte>("given_out");
+  view_.given_lse = buffers_.at<std::byte>("given_lse");
 }
 
 void RankInputs::allocate_all(const Capacity& capacity) {
@@ -74,18 +88,17 @@ void RankInputs::allocate_all(const Capacity& capacity) {
   const auto slots = static_cast<std::size_t>(capacity.num_blocks * scenario_.kv.block_size);
   const std::size_t layers = static_cast<std::size_t>(shape_.layers);
 
-  view_.query = allocate("q", rows * num_input_heads_ * query_bytes);
-  view_.new_kv = allocate("new_kv", layers * rows * kv_bytes);
-  view_.all_new_kv = view_.new_kv;
-  view_.kv_cache = allocate("kv_cache", layers * slots * kv_bytes);
+  allocate("q", rows * num_input_heads_ * query_bytes);
+  allocate("new_kv", layers * rows * kv_bytes);
+  allocate("kv_cache", layers * slots * kv_bytes);
   if (scenario_.data.kind == DataKind::kGiven) {
     const std::size_t heads = rows * static_cast<std::size_t>(shape_.padded_num_heads);
-    view_.given_out = allocate("given_out", heads * shape_.head_dim * size_bytes(shape_.dtype));
-    view_.given_lse = allocate("given_lse", heads * size_bytes(shape_.lse.dtype));
+    allocate("given_out", heads * shape_.head_dim * size_bytes(shape_.dtype));
+    allocate("given_lse", heads * size_bytes(shape_.lse.dtype));
   }
 
-  view_.empty_row_mode =
-      reinterpret_cast<const std::int32_t*>(allocate("empty_row_mode", sizeof(std::int32_t)));
+  allocate("empty_row_mode", sizeof(std::int32_t));
+  bind();
   const bool splits = scenario_.attention_split == AttentionSplit::kContextThenNew;
   for (int u = 0; u < scenario_.graph.ubatches; ++u) {
     metadata_.emplace_back(runtime_,
@@ -113,7 +126,13 @@ StepInputs RankInputs::view(int ubatch, std::int64_t first_row, const std::byte*
 
 void RankInputs::load_metadata(Stream stream, Upload& upload, const BatchLayout& layout,
                                const std::vector<Ubatch>& ubatches) {
-  const RankBatch batch = make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks);
+  RankBatch batch = make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks);
+  if (forced_slot_) std::fill(batch.slot_mapping.begin(), batch.slot_mapping.end(), *forced_slot_);
+  for (auto& pages : batch.block_table) {
+    if (forced_block_) std::fill(pages.begin(), pages.end(), *forced_block_);
+  }
+  forced_slot_.reset();
+  forced_block_.reset();
   for (std::size_t u = 0; u < ubatches.size(); ++u) {
     metadata_[u].load(stream, upload, ubatch_of(batch, ubatches[u]));
   }

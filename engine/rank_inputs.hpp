@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "core/data.hpp"
@@ -29,6 +31,17 @@ class RankInputs {
   const BufferSet& buffers() const { return buffers_; }
   const BufferSet& metadata(int ubatch) const { return metadata_.at(ubatch).buffers(); }
 
+  // What the next batches are loaded into, and the next steps read, under a buffer's name; with
+  // `ubatch` among its metadata.
+  void rebind(const std::string& name, const Buffer& buffer);
+  void rebind(const std::string& name, const Buffer& buffer, int ubatch) {
+    metadata_.at(ubatch).rebind(name, buffer);
+  }
+
+  // The slot of every new token, and the page of every key, of the next batch that is loaded.
+  void force_slots(std::int64_t slot) { forced_slot_ = slot; }
+  void force_blocks(std::int32_t block) { forced_block_ = block; }
+
   // Enqueues the copies of each ubatch's part of the batch's metadata.
   void load_metadata(Stream stream, Upload& upload, const BatchLayout& layout,
                      const std::vector<Ubatch>& ubatches);
@@ -42,7 +55,8 @@ class RankInputs {
 
  private:
   void allocate_all(const Capacity& capacity);
-  std::byte* allocate(std::string_view name, std::size_t size_bytes);
+  void allocate(std::string_view name, std::size_t size_bytes);
+  void bind();
   void load_cache(Upload& upload, const InputData& data, const BatchLayout& layout,
                   const RankBatch& batch);
   void load_new_tokens(Upload& upload, const InputData& data, const BatchLayout& layout);
@@ -55,6 +69,8 @@ class RankInputs {
   Shard shard_;
   Capacity capacity_;
   BufferSet buffers_;
+  std::optional<std::int64_t> forced_slot_;
+  std::optional<std::int32_t> forced_block_;
   StepInputs view_{};                     // without metadata, from row 0
   std::vector<Metadata> metadata_;        // per ubatch
   std::vector<std::int32_t> used_pages_;  // by the batch that was loaded last

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "harness/schedule_trace.hpp"
+#include "harness/verbs/verbs.hpp"
 
 namespace dcp {
 
@@ -28,6 +29,23 @@ const Batch& Session::batch(const std::string& name) const {
 void Session::set_stub(verb::StubMode mode) {
   engine().set_stub(mode);
   stubbed_ = mode != verb::StubMode::kExact;
+}
+
+Disturbances& Session::disturbances() {
+  if (disturbances_ == nullptr) {
+    disturbances_ = std::make_unique<Disturbances>();
+    world_.interfere(disturbances_.get());
+  }
+  return *disturbances_;
+}
+
+void Session::begin_step(const Step& step) {
+  if (disturbances_ != nullptr) disturbances_->begin_step(step.name);
+}
+
+void Session::end_step(const Step& step, bool refused) {
+  if (disturbances_ == nullptr || !enqueues_step(step.verb)) return;
+  disturbances_->end_step(std::holds_alternative<verb::Capture>(step.verb), refused);
 }
 
 void Session::defer(CheckedStep step, StepReport& report, Settled settled) {

@@ -9,6 +9,7 @@
 #include "comm/simulated/host_world.hpp"
 #include "engine/engine.hpp"
 #include "harness/step_checker.hpp"
+#include "harness/verbs/disturbances.hpp"
 
 namespace dcp {
 
@@ -25,6 +26,12 @@ class Session {
   // From here on.
   void set_stub(verb::StubMode mode);
   bool is_stubbed() const { return stubbed_; }
+
+  // Asked about every operation from the first call on.
+  Disturbances& disturbances();
+  void begin_step(const Step& step);
+  // InputError as Disturbances::end_step.
+  void end_step(const Step& step, bool refused);
 
   // A run that nobody waits for. It is checked when something drains; then `settled` is told. The
   // report must outlive the session.
@@ -53,6 +60,7 @@ class Session {
 
   const Scenario& scenario_;
   const Strategy& strategy_;
+  std::unique_ptr<Disturbances> disturbances_;  // outlives what is held back in the world
   HostWorld world_;
   std::unique_ptr<Engine> engine_;
   StepChecker checker_;

@@ -17,7 +17,7 @@ constexpr std::array kBadInput = {
     "qsl_not_monotone",   "qsl_without_seq_lens", "seq_len_below_query_len",
     "negative_local_len", "heads_not_divisible",  "ubatch_out_of_range",
     "capacity",           "no_such_graph",        "no_such_buffer",
-    "alignment",          "unsupported_dtype"};
+    "alignment",          "unsupported_dtype",    "unsupported"};
 
 bool is_bad_input(const std::string& kind) {
   return std::find(kBadInput.begin(), kBadInput.end(), kind) != kBadInput.end();
@@ -58,6 +58,7 @@ void StepRunner::perform(const Step& step, const Expect& expect, StepReport& rep
   const Session::Settled settled = [this, &step, expect, &report] {
     hold_to_findings(step, expect, report);
   };
+  session_.begin_step(step);
   try {
     std::visit(
         [&](const auto& verb) {
@@ -77,6 +78,7 @@ void StepRunner::perform(const Step& step, const Expect& expect, StepReport& rep
       report.failures.push_back({failure.kind(), failure.rank(), failure.why()});
     }
   }
+  session_.end_step(step, report.error || !report.failures.empty());
   session_.settle();
   if (is_settled) hold_to_findings(step, expect, report);
 }

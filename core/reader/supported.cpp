@@ -34,24 +34,16 @@ constexpr Setting kSettings[] = {
      }},
     {"kv_gather",
      [](const Scenario& s) -> std::string { return s.kv_gather ? "{tokens, dim, dtype}" : ""; }},
-    {"graph.pool",
-     [](const Scenario& s) -> std::string {
-       return s.graph.pool == GraphPool::kShared ? "shared" : "";
-     }},
-    {"workspace.policy",
-     [](const Scenario& s) -> std::string {
-       return s.workspace.policy == WorkspacePolicy::kGrowable ? "growable" : "";
-     }},
-    {"workspace.need",
-     [](const Scenario& s) -> std::string {
-       return s.workspace.need.empty() ? "" : "{rows: bytes}";
-     }},
 };
 
-constexpr std::string_view kVerbs[] = {
-    "lock", "grow",  "allocate", "free",           "rebind", "remap", "canary", "check_canary",
-    "set",  "stall", "skip",     "during_capture", "throw",  "fork",  "join",   "place",
-};
+// What of a step is not supported, as "set.epoch", else "".
+std::string unsupported_part(const Verb& verb) {
+  const auto* set = std::get_if<verb::Set>(&verb);
+  if (set != nullptr && (set->key == "epoch" || set->key == "strategy")) return "set." + set->key;
+  const auto* stall = std::get_if<verb::Stall>(&verb);
+  if (stall != nullptr && stall->at != "combine") return "stall.at: " + stall->at;
+  return "";
+}
 
 bool expects_hazards(const Expect& expect) {
   return !expect.hazards.empty() ||
@@ -74,14 +66,17 @@ Place place_of(const Scenario& scenario, std::string key) {
   throw InputError(place, "'" + what + "' is not supported yet");
 }
 
-void require_supported_step(const Scenario& scenario, std::size_t index) {
-  const Step& step = scenario.steps[index];
-  const std::string path = "steps." + std::to_string(index) + ".";
-  if (std::find(std::begin(kVerbs), std::end(kVerbs), step.verb_name) != std::end(kVerbs)) {
-    refuse(step.place, "verb: " + step.verb_name);
-  }
+// `path`: of the step's keys in the file.
+void require_supported_step(const Scenario& scenario, const Step& step, const std::string& path) {
+  const std::string part = unsupported_part(step.verb);
+  if (!part.empty()) refuse(place_of(scenario, path + part.substr(0, part.find(':'))), part);
   if (step.expect && expects_hazards(*step.expect)) {
     refuse(place_of(scenario, path + "expect.hazards"), "expect.hazards");
+  }
+  const auto* together = std::get_if<verb::Together>(&step.verb);
+  for (std::size_t i = 0; together != nullptr && i < together->steps.size(); ++i) {
+    require_supported_step(scenario, together->steps[i],
+                           path + "together." + std::to_string(i) + ".");
   }
 }
 
@@ -94,7 +89,9 @@ void require_supported(const Scenario& scenario) {
     const std::string key(setting.key);
     refuse(place_of(scenario, key), key + ": " + value);
   }
-  for (std::size_t i = 0; i < scenario.steps.size(); ++i) require_supported_step(scenario, i);
+  for (std::size_t i = 0; i < scenario.steps.size(); ++i) {
+    require_supported_step(scenario, scenario.steps[i], "steps." + std::to_string(i) + ".");
+  }
 }
 
 }  // namespace dcp

@@ -29,12 +29,6 @@ bool both_same(const Verb& a, const Verb& b) {
   return first != nullptr && second != nullptr && same(*first, *second);
 }
 
-bool is_of_all_ranks(const Step& step) {
-  return std::holds_alternative<verb::Replay>(step.verb) ||
-         std::holds_alternative<verb::Eager>(step.verb) ||
-         std::holds_alternative<verb::Capture>(step.verb);
-}
-
 void require_agreement(const std::vector<const Step*>& steps) {
   const Step& first = *steps.front();
   for (const Step* step : steps) {
@@ -56,7 +50,7 @@ void require_agreement(const std::vector<const Step*>& steps) {
 void perform(const verb::Together& verb, const VerbCall& call) {
   std::vector<const Step*> shared;
   for (const Step& step : verb.steps) {
-    if (is_of_all_ranks(step)) {
+    if (enqueues_step(step.verb)) {
       shared.push_back(&step);
       continue;
     }

@@ -14,6 +14,12 @@ std::string batch_of(const Verb& verb) {
   return "";
 }
 
+bool enqueues_step(const Verb& verb) {
+  return std::holds_alternative<verb::Capture>(verb) ||
+         std::holds_alternative<verb::Replay>(verb) || std::holds_alternative<verb::Eager>(verb) ||
+         std::holds_alternative<verb::Together>(verb);
+}
+
 namespace {
 
 std::string buffer_text(const BufferRef& ref) {
@@ -49,16 +55,37 @@ struct VerbText {
     return text;
   }
   std::string operator()(const verb::Poison& v) const { return buffer_text(v.buffer); }
+  std::string operator()(const verb::Canary& v) const { return buffer_text(v.buffer); }
+  std::string operator()(const verb::CheckCanary& v) const { return buffer_text(v.buffer); }
+  std::string operator()(const verb::Free& v) const { return buffer_text(v.buffer); }
+  std::string operator()(const verb::Rebind& v) const { return buffer_text(v.buffer); }
+  std::string operator()(const verb::Remap& v) const { return buffer_text(v.buffer); }
+  std::string operator()(const verb::Allocate& v) const {
+    return v.name + ", " + std::to_string(v.size_bytes) + " bytes in " + v.where;
+  }
+  std::string operator()(const verb::Lock&) const { return "workspace"; }
+  std::string operator()(const verb::Grow& v) const {
+    return "workspace to " + std::to_string(v.rows) + " rows";
+  }
+  std::string operator()(const verb::Sync&) const { return "all"; }
+  std::string operator()(const verb::Set& v) const { return v.key + " to " + v.value; }
+  std::string operator()(const verb::Stall& v) const { return v.at + " until " + v.until; }
+  std::string operator()(const verb::Skip& v) const { return v.op; }
+  std::string operator()(const verb::Throw& v) const { return "at " + v.at; }
+  std::string operator()(const verb::DuringCapture& v) const {
+    return v.call + (v.other_thread ? " of another thread" : "");
+  }
+  std::string operator()(const verb::Fork& v) const { return v.stream; }
+  std::string operator()(const verb::Join& v) const { return v.stream; }
+  std::string operator()(const verb::Place& v) const {
+    return "ubatch " + std::to_string(v.ubatch) + " on " + v.stream;
+  }
   std::string operator()(const verb::StubAttention& v) const {
     constexpr std::array kModes = {"exact", "poison_empty", "plus_inf", "nan_pad", "untouched"};
     return kModes[static_cast<std::size_t>(v.mode)];
   }
   std::string operator()(const verb::Destroy& v) const {
     return v.graph.empty() ? "communicators" : v.graph;
-  }
-  template <class Other>
-  std::string operator()(const Other&) const {
-    return "";
   }
 };
 

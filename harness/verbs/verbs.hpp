@@ -31,10 +31,28 @@ void perform(const verb::Destroy& verb, const VerbCall& call);
 void perform(const verb::Together& verb, const VerbCall& call);
 
 // memory_verbs.cpp
+void perform(const verb::Lock& verb, const VerbCall& call);
+void perform(const verb::Grow& verb, const VerbCall& call);
+void perform(const verb::Allocate& verb, const VerbCall& call);
+void perform(const verb::Free& verb, const VerbCall& call);
+void perform(const verb::Rebind& verb, const VerbCall& call);
+void perform(const verb::Remap& verb, const VerbCall& call);
 void perform(const verb::Poison& verb, const VerbCall& call);
+void perform(const verb::Canary& verb, const VerbCall& call);
+void perform(const verb::CheckCanary& verb, const VerbCall& call);
 
-template <class Other>
-void perform(const Other&, const VerbCall&) {}
+// capture_verbs.cpp
+void perform(const verb::DuringCapture& verb, const VerbCall& call);
+void perform(const verb::Throw& verb, const VerbCall& call);
+void perform(const verb::Skip& verb, const VerbCall& call);
+void perform(const verb::Stall& verb, const VerbCall& call);
+void perform(const verb::Fork& verb, const VerbCall& call);
+void perform(const verb::Join& verb, const VerbCall& call);
+void perform(const verb::Place& verb, const VerbCall& call);
+void perform(const verb::Set& verb, const VerbCall& call);
+
+// Whether the verb enqueues a decode step, or records one.
+bool enqueues_step(const Verb& verb);
 
 // The batch that a verb runs or captures, "" for none.
 std::string batch_of(const Verb& verb);
