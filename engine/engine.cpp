@@ -181,7 +181,8 @@ void Engine::enqueue_step(Rank& rank, RankState& state, const StepLanes& to) {
   for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
     const UbatchState& own = state.ubatches[u];
     const Stream compute = state.lane_stream(rank.runtime, static_cast<int>(u), origin);
-    const auto claimed = static_cast<std::size_t>(claimed_ubatch_.value_or(static_cast<int>(u)));
+    const auto claimed =
+        static_cast<std::size_t>(state.claimed_ubatch.value_or(static_cast<int>(u)));
     lanes.push_back({.rank = rank,
                      .collectives = *rank.communicators[claimed],
                      .compute = compute,
@@ -196,6 +197,7 @@ void Engine::enqueue_step(Rank& rank, RankState& state, const StepLanes& to) {
                         .buffers = mine.ubatches[u].buffers,
                         .inputs = inputs[u]});
   }
+  state.claimed_ubatch.reset();
   enqueue_decode_step(plan_, contexts);
   for (const std::string& name : state.joined) {
     rank.runtime.record(state.ordered, state.stream(rank.runtime, name));
@@ -251,11 +253,9 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
       step->ranks.push_back(std::move(captured));
     });
   } catch (...) {  // no rank keeps a graph that the others do not have
-    claimed_ubatch_.reset();
     destroy(*step);
     throw;
   }
-  claimed_ubatch_.reset();
   graphs_.push_back(std::move(step));
   drain();  // what left the capture by mistake
 }

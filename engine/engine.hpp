@@ -269,7 +269,6 @@ class Engine {
   bool pending_ = false;                             // something is enqueued and not drained
   bool workspace_locked_ = false;
   LseTag handed_lse_;                   // what attention hands over
-  std::optional<int> claimed_ubatch_;   // of the next exchange that is enqueued
   std::vector<CaptureAction> actions_;  // inside the next capture
   std::vector<Mark> marks_;
   std::set<std::pair<int, std::uint32_t>> freed_;  // rank, buffer

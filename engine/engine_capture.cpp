@@ -159,7 +159,8 @@ void Engine::set(const verb::Set& what, std::optional<int> rank) {
       throw StepError("ubatch_out_of_range",
                       "ubatch " + what.value + " of " + std::to_string(scenario_.graph.ubatches));
     }
-    claimed_ubatch_ = static_cast<int>(ubatch);
+    each_rank(ranks,
+              [&](Rank&, RankState& state) { state.claimed_ubatch = static_cast<int>(ubatch); });
   } else {
     throw StepError("unsupported", "set." + what.key + " belongs to the direct exchange");
   }

@@ -147,7 +147,6 @@ StepRun Engine::run_eagerly(const StepRequest& request, BatchLayout layout) {
   each_rank(run.ranks, [&](Rank& rank, RankState& state) {
     enqueue_step(rank, state, {.step = *eager_, .stream = request.stream});
   });
-  claimed_ubatch_.reset();
   if (request.wait) {
     drain();
     return run;

@@ -37,6 +37,7 @@ struct Engine::RankState {
   std::set<std::string> joined;             // and joins when it ends
   std::map<int, std::string> placed;        // ubatch -> stream
   Event ordered;                            // for those forks and joins
+  std::optional<int> claimed_ubatch;        // that the exchanges of the next step claim to be
   Event outside;                            // never recorded in a capture
   std::map<std::string, Buffer> allocated;  // by steps
 };
