@@ -77,6 +77,21 @@ void print_step(std::ostream& out, const StepReport& step, const RunText& style)
   for (const std::string& problem : step.problems) out << "        " << problem << '\n';
 }
 
+// Only where it says something: a replay that found no graph, or everything that is wanted.
+void print_coverage(std::ostream& out, const Coverage& coverage, const RunText& style) {
+  const auto first = coverage.first_uncovered();
+  if (!first || coverage.graph_sizes.empty()) return;
+  if (!style.steps && coverage.ran_eagerly.empty()) return;
+  out << "  graphs for " << list_text(coverage.graph_sizes) << " rows; " << *first;
+  if (*first != coverage.max_num_tokens) out << " to " << coverage.max_num_tokens;
+  out << " rows have none and run eagerly";
+  for (const auto& [rows, steps] : coverage.ran_eagerly) {
+    out << (rows == coverage.ran_eagerly.begin()->first ? ": " : ", ") << rows << " rows in "
+        << steps << (steps == 1 ? " step" : " steps");
+  }
+  out << '\n';
+}
+
 }  // namespace
 
 void print_scenario(std::ostream& out, const ScenarioReport& report, const RunText& style,
@@ -85,6 +100,7 @@ void print_scenario(std::ostream& out, const ScenarioReport& report, const RunTe
       << report.strategy << "  " << report.steps.size() << " steps  "
       << milliseconds(report.seconds) << '\n';
   for (const StepReport& step : report.steps) print_step(out, step, style);
+  print_coverage(out, report.coverage, style);
   if (!report.bad_input.empty()) out << "  " << report.bad_input << '\n';
   if (report.status == Status::kFail) out << "  reproduce: " << reproduce << '\n';
 }

@@ -44,6 +44,7 @@ constexpr Kind kFailures[] = {
     {"mismatch", "a result differs from the reference by more than its tolerance"},
     {"canary_damaged", "a mark was overwritten"},
     {"rank_lost", "a rank ended early"},
+    {"illegal_address", "an operation would touch memory outside of its buffer"},
 };
 
 constexpr Kind kErrors[] = {

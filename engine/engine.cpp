@@ -287,6 +287,7 @@ void Engine::destroy_communicators() {
 void Engine::drain() {
   const auto forget = [&] {
     pending_ = false;
+    pending_launches_ = 0;
     in_flight_.clear();
   };
   try {
@@ -305,6 +306,12 @@ void Engine::set_stub(verb::StubMode mode) {
     state.inputs.set_stub(to_device, mode);
     to_device.finish();
   });
+}
+
+std::vector<std::int64_t> Engine::graph_sizes() const {
+  std::set<std::int64_t> sizes;
+  for (const auto& graph : graphs_) sizes.insert(graph->rows);
+  return {sizes.begin(), sizes.end()};
 }
 
 EngineStep* Engine::find_graph(const std::string& name) {

@@ -194,6 +194,7 @@ class Engine {
   std::optional<TensorBits> read_workspace(const WorkspaceRef& ref) const;
 
   const Capacity& capacity() const { return capacity_; }
+  std::vector<std::int64_t> graph_sizes() const;  // rows of the graphs, ascending, none twice
   const InputData& data() const { return data_; }
 
  private:
@@ -231,6 +232,7 @@ class Engine {
   void load_metadata(const StepRun& run, const std::string& stream);
   void load(const StepRun& run, const std::string& stream);
   void poison_results(const StepRun& run, const std::string& stream);
+  void take_pending(const StepRequest& request, const EngineStep& step, const BatchLayout& layout);
   void launch(const StepRun& run, const StepRequest& request);
   void copy_results(StepRun& run, const std::string& stream);
   void release_buffers(EngineStep& step);
@@ -267,6 +269,7 @@ class Engine {
   std::unique_ptr<EngineStep> eager_;                // kept until the next step: its results
   std::set<const EngineStep*> in_flight_;            // launched since the last drain
   bool pending_ = false;                             // something is enqueued and not drained
+  std::int64_t pending_launches_ = 0;
   bool workspace_locked_ = false;
   LseTag handed_lse_;                   // what attention hands over
   std::vector<CaptureAction> actions_;  // inside the next capture

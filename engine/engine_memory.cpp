@@ -122,6 +122,7 @@ void Engine::free(const BufferRef& ref) {
 void Engine::rebind(const BufferRef& ref) {
   on_ranks(ref, [&](Rank& rank, RankState&) {
     const FoundBuffer found = find_buffer(ref, rank.index);
+    budget_.take(static_cast<double>(found.buffer.size_bytes), "another '" + ref.buffer + "'");
     found.replace(rank.runtime.allocate(ref.buffer, found.buffer.size_bytes));
   });
 }

@@ -12,7 +12,7 @@ namespace {
 // Launches of one step are in flight together, as an engine that does not wait leaves them; so many
 // that ranks may drift apart, and not so many that they fill the memory.
 constexpr std::int64_t kLaunchesInFlight = 64;
-constexpr std::int64_t kMaxUnwaitedLaunches = 4096;
+constexpr std::int64_t kMaxPendingLaunches = 512;
 
 std::vector<int> ranks_of(const StepRequest& request, const Scenario& scenario) {
   std::vector<int> ranks = request.ranks.empty() ? all_ranks(scenario) : request.ranks;
@@ -74,11 +74,30 @@ void Engine::poison_results(const StepRun& run, const std::string& stream) {
   });
 }
 
-void Engine::launch(const StepRun& run, const StepRequest& request) {
-  if (!request.wait && request.times > kMaxUnwaitedLaunches) {
-    throw StepError("capacity", "a step that is not waited for is launched at most " +
-                                    std::to_string(kMaxUnwaitedLaunches) + " times");
+// What a step that is enqueued behind others, or before others, takes until something drains.
+void Engine::take_pending(const StepRequest& request, const EngineStep& step,
+                          const BatchLayout& layout) {
+  if (request.wait && !pending_) return;
+  if (pending_launches_ + request.times > kMaxPendingLaunches && !request.wait) {
+    throw StepError("capacity", "more than " + std::to_string(kMaxPendingLaunches) +
+                                    " launches would be pending: sync between them");
   }
+  if (!request.wait) pending_launches_ += request.times;
+  double bytes = 2 * step_bytes(plan_, step, scenario_.world_size);
+  for (int rank = 0; rank < scenario_.world_size; ++rank) {
+    const StepShape shape = plan_.shape(rank, step.rows);
+    const double keys =
+        2.0 * static_cast<double>(shape.layers) * scenario_.kv.block_size *
+            static_cast<double>(pages_needed(layout, rank, scenario_.kv.block_size)) +
+        static_cast<double>(shape.layers * capacity_.max_num_tokens);
+    const double queries = static_cast<double>(capacity_.max_num_tokens) * shape.num_heads;
+    bytes += (keys * shape.kv_row_dim + queries * shape.qk_head_dim) *
+             static_cast<double>(size_bytes(scenario_.dtype));
+  }
+  budget_.take(bytes, "copies for a step that is pending with others");
+}
+
+void Engine::launch(const StepRun& run, const StepRequest& request) {
   const std::int64_t together = request.wait ? kLaunchesInFlight : request.times;
   in_flight_.insert(run.step);
   for (std::int64_t begun = 0; begun < request.times; begun += together) {
@@ -111,6 +130,7 @@ StepRun Engine::replay(const StepRequest& request) {
                                     " rows, batch " + batch.name + " has " +
                                     std::to_string(layout.rows));
   }
+  take_pending(request, *step, layout);
   release_eager_step();
   StepRun run{.step = step, .layout = std::move(layout), .ranks = ranks_of(request, scenario_)};
   poison_results(run, request.stream);
@@ -131,6 +151,7 @@ StepRun Engine::run_eagerly(const StepRequest& request, BatchLayout layout) {
   step->ubatches = cut_ubatches(scenario_, request.batch, layout.rows, layout.rows);
   budget_.take(step_bytes(plan_, *step, scenario_.world_size), "buffers of an eager step");
   require_lse_tag();
+  take_pending(request, *step, layout);
   release_eager_step();
   grow_for(*step, ranks_of(request, scenario_));
   eager_ = std::move(step);
@@ -157,8 +178,6 @@ StepRun Engine::run_eagerly(const StepRequest& request, BatchLayout layout) {
 }
 
 void Engine::copy_results(StepRun& run, const std::string& stream) {
-  budget_.take(step_bytes(plan_, *run.step, scenario_.world_size),
-               "copies of what a step leaves that is not waited for");
   pending_ = true;
   auto copy = std::make_unique<EngineStep>();
   copy->name = run.step->name;

@@ -43,6 +43,7 @@ ScenarioReport run_scenario(const Scenario& scenario, const Strategy& strategy,
       report.bad_input = error.what();
     }
     report.steps = runner.reports();
+    report.coverage = runner.coverage();
   } catch (const InputError& error) {  // of the folder for dumps
     report.status = Status::kError;
     report.bad_input = error.what();

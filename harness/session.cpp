@@ -40,7 +40,11 @@ Disturbances& Session::disturbances() {
 }
 
 void Session::begin_step(const Step& step) {
-  if (disturbances_ != nullptr) disturbances_->begin_step(step.name);
+  if (disturbances_ == nullptr) return;
+  disturbances_->begin_step(step.name);
+  const auto* together = std::get_if<verb::Together>(&step.verb);
+  if (together == nullptr) return;
+  for (const Step& each : together->steps) disturbances_->begin_step(each.name);
 }
 
 void Session::end_step(const Step& step, bool refused) {

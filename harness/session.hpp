@@ -21,6 +21,7 @@ class Session {
   const Scenario& scenario() const { return scenario_; }
   World& world() { return world_; }
   Engine& engine();  // made when the first step needs it
+  bool has_engine() const { return engine_ != nullptr; }
   const Batch& batch(const std::string& name) const;
 
   // From here on.

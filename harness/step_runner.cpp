@@ -83,6 +83,17 @@ void StepRunner::perform(const Step& step, const Expect& expect, StepReport& rep
   if (is_settled) hold_to_findings(step, expect, report);
 }
 
+Coverage StepRunner::coverage() {
+  if (!session_.has_engine()) return {};
+  Coverage coverage{.graph_sizes = session_.engine().graph_sizes(),
+                    .max_num_tokens = session_.engine().capacity().max_num_tokens,
+                    .ran_eagerly = {}};
+  for (const StepReport& report : reports_) {
+    if (report.eager_rows > 0) ++coverage.ran_eagerly[report.eager_rows];
+  }
+  return coverage;
+}
+
 void StepRunner::finish() {
   if (!session_.has_deferred()) return;
   Step sync;

@@ -21,6 +21,7 @@ class StepRunner {
   // Drains what is still pending. Throws InputError as run().
   void finish();
 
+  Coverage coverage();
   std::vector<StepReport> reports() const { return {reports_.begin(), reports_.end()}; }
 
  private:
