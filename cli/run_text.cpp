@@ -77,17 +77,16 @@ void print_step(std::ostream& out, const StepReport& step, const RunText& style)
   for (const std::string& problem : step.problems) out << "        " << problem << '\n';
 }
 
-// Only where it says something: a replay that found no graph, or everything that is wanted.
+// Where a replay found no graph, or all is wanted: which numbers of rows have none.
 void print_coverage(std::ostream& out, const Coverage& coverage, const RunText& style) {
   const auto first = coverage.first_uncovered();
-  if (!first || coverage.graph_sizes.empty()) return;
-  if (!style.steps && coverage.ran_eagerly.empty()) return;
-  out << "  graphs for " << list_text(coverage.graph_sizes) << " rows; " << *first;
-  if (*first != coverage.max_num_tokens) out << " to " << coverage.max_num_tokens;
-  out << " rows have none and run eagerly";
+  const bool has_gap = first && !coverage.graph_sizes.empty();
+  if (coverage.ran_eagerly.empty() && !(style.steps && has_gap)) return;
+  out << "  graphs for " << list_text(coverage.graph_sizes) << " rows";
+  if (first) out << "; none for " << *first;
+  if (first && *first != coverage.max_num_tokens) out << " to " << coverage.max_num_tokens;
   for (const auto& [rows, steps] : coverage.ran_eagerly) {
-    out << (rows == coverage.ran_eagerly.begin()->first ? ": " : ", ") << rows << " rows in "
-        << steps << (steps == 1 ? " step" : " steps");
+    out << "; " << rows << " rows ran eagerly in " << steps << (steps == 1 ? " step" : " steps");
   }
   out << '\n';
 }
