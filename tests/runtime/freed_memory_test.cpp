@@ -54,6 +54,14 @@ TEST_F(FreedMemory, AGraphThatStagesThroughItReadsPoison) {
   EXPECT_EQ(at(staging), kPoisoned);
 }
 
+TEST_F(FreedMemory, ResultsThatLandInItAreLost) {
+  const Buffer in = filled(5), out = filled(0);
+  const GraphExec exec = graph_of_copies({{out, in}});
+  runtime_.free(out);
+  launch(exec);
+  EXPECT_EQ(at(out), kPoisoned);
+}
+
 TEST_F(FreedMemory, ALaunchThatCameBeforeTheFreeIsNotConcerned) {
   const Buffer in = filled(5), staging = filled(0), out = filled(0);
   const GraphExec exec = graph_of_copies({{staging, in}, {out, staging}});
