@@ -2,12 +2,14 @@
 
 #include <filesystem>
 #include <iostream>
+#include <new>
 
 #include "cli/check_json.hpp"
 #include "cli/check_text.hpp"
 #include "cli/input_files.hpp"
 #include "cli/json_file.hpp"
 #include "core/error.hpp"
+#include "core/printable_text.hpp"
 #include "strategies/registry.hpp"
 
 namespace dcp {
@@ -54,11 +56,12 @@ class CheckRun {
         seed_(options.seed.value_or(kDefaultSeed)),
         strategies_(strategies_to_check(options)),
         json_(report_head()) {
-    json_["tool"]["backend"] = "host";
-    json_["tool"]["comm"] = "simulated";
+    json_["tool"]["backend"] = name(options.backend.backend);
+    json_["tool"]["comm"] = comm_name(options.backend);
     json_["tool"]["seed"] = seed_;
     json_["files"] = nlohmann::ordered_json::array();
-    std::cout << "dcpsim " DCPSIM_VERSION ", host backend, seed " << seed_ << '\n';
+    std::cout << "dcpsim " DCPSIM_VERSION ", " << name(options.backend.backend) << " backend, seed "
+              << seed_ << '\n';
   }
 
   void check(const std::string& path) {
@@ -70,9 +73,9 @@ class CheckRun {
       json["source"] = file.source;
       check_cases(path, file, json["cases"]);
     } catch (const InputError& error) {
-      json["error"] = error.what();
-      ++totals_.refused_files;
-      std::cout << "REFUSED  " << path << "\n  " << error.what() << '\n';
+      refuse(path, error, json);
+    } catch (const std::bad_alloc&) {
+      refuse(path, InputError({.file = path}, "this machine's memory does not hold it"), json);
     }
   }
 
@@ -95,6 +98,12 @@ class CheckRun {
   }
 
  private:
+  void refuse(const std::string& path, const InputError& error, nlohmann::ordered_json& json) {
+    json["error"] = error.what();
+    ++totals_.refused_files;
+    std::cout << "REFUSED  " << printable_text(path) << "\n  " << error.what() << '\n';
+  }
+
   bool is_wanted(const std::string& path, const VectorCase& test) const {
     return matches_filter(path, options_.filter) || matches_filter(test.name, options_.filter);
   }
@@ -107,7 +116,10 @@ class CheckRun {
       if (first) print_check_head(std::cout, path, file.source);
       first = false;
       const CheckedCase checked{
-          .file = path, .name = test.name, .verdicts = check_vector_case(test, strategies_, seed_)};
+          .file = path,
+          .name = test.name,
+          .verdicts =
+              check_vector_case(test, strategies_, {.backend = options_.backend, .seed = seed_})};
       print_checked_case(std::cout, checked, seed_, style);
       json.push_back(checked_case_json(test.name, checked.verdicts));
       ++totals_.cases;

@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "cli/shell_word.hpp"
+#include "core/printable_text.hpp"
 
 namespace dcp {
 
@@ -76,16 +77,19 @@ void print_row(std::ostream& out, const CheckedCase& checked, const VectorVerdic
   const bool ran = verdict.failure.empty();
   const auto column = std::setw(kRatioWidth);
   out << status_word(verdict.passed(), style) << "  " << std::left << std::setw(kNameWidth)
-      << checked.name << "  " << std::setw(kStrategyWidth) << title(verdict) << std::right << column
-      << (ran ? ratio(verdict.ours.out) : "-") << column << (ran ? ratio(verdict.ours.lse) : "-")
-      << column << send_word(verdict) << column << ratio(verdict.seed_out) << column
-      << ratio(verdict.seed_lse) << (verdict.seed_passed() ? "" : "  seed outside") << '\n';
+      << printable_text(checked.name) << "  " << std::setw(kStrategyWidth) << title(verdict)
+      << std::right << column << (ran ? ratio(verdict.ours.out) : "-") << column
+      << (ran ? ratio(verdict.ours.lse) : "-") << column << send_word(verdict) << column
+      << ratio(verdict.seed_out) << column << ratio(verdict.seed_lse)
+      << (verdict.seed_passed() ? "" : "  seed outside") << '\n';
 }
 
 void print_problems(std::ostream& out, const CheckedCase& checked, const VectorVerdict& verdict) {
   const auto line = [&](const std::string& problem) {
-    out << "      " << checked.file << ": " << checked.name << ", " << title(verdict) << ": "
-        << problem << '\n';
+    out << "      "
+        << printable_text(checked.file + ": " + checked.name + ", " + title(verdict) + ": " +
+                          problem)
+        << '\n';
   };
   if (!verdict.failure.empty()) line(verdict.failure);
   if (verdict.ours.out.first_bad) line(element_text(*verdict.ours.out.first_bad));
@@ -97,7 +101,7 @@ void print_problems(std::ostream& out, const CheckedCase& checked, const VectorV
 
 void print_check_head(std::ostream& out, const std::string& file, const std::string& source) {
   const std::string indent(6, ' ');
-  out << file << (source.empty() ? "" : ": " + source) << '\n'
+  out << printable_text(file + (source.empty() ? "" : ": " + source)) << '\n'
       << indent << std::left << std::setw(kNameWidth + kStrategyWidth + 2) << "" << std::right
       << "error over tolerance     send    the seed's own error\n"
       << indent << std::left << std::setw(kNameWidth) << "case"

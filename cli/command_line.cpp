@@ -124,21 +124,27 @@ void require_one_of(std::string_view option, const std::string& word,
          did_you_mean(word, known));
 }
 
-// This build has one backend, so a word that asks for another is refused here.
-Backend backend_of(const po::variables_map& values) {
+// A backend that this build or this machine has not is refused here, before anything runs.
+BackendChoice backend_of(const po::variables_map& values) {
   constexpr std::array<std::string_view, 2> kBackends = {"host", "cuda"};
-  constexpr std::array<std::string_view, 2> kComms = {"nccl", "symmetric"};
+  constexpr std::array<std::string_view, 2> kComms = {"symmetric", "nccl"};
+  BackendChoice choice;
   if (values.count("backend") != 0) {
     const std::string backend = text_of(values, "backend");
     require_one_of("--backend", backend, kBackends);
-    if (backend == "cuda")
-      refuse("this build has no CUDA backend; 'dcpsim doctor' says what it has");
+    if (backend == "cuda") choice.backend = Backend::kCuda;
   }
   if (values.count("comm") != 0) {
-    require_one_of("--comm", text_of(values, "comm"), kComms);
-    refuse("'--comm' needs the CUDA backend; the host backend simulates its collectives");
+    const std::string comm = text_of(values, "comm");
+    require_one_of("--comm", comm, kComms);
+    if (choice.backend == Backend::kHost) {
+      refuse("'--comm' needs '--backend cuda'; the host backend simulates its collectives");
+    }
+    if (comm == "nccl") choice.comm = CommKind::kNccl;
   }
-  return Backend::kHost;
+  std::string why;
+  if (!has_backend(choice, why)) refuse(why + "; 'dcpsim doctor' says what this machine has");
+  return choice;
 }
 
 std::vector<std::string> strategies_of(const po::variables_map& values,
@@ -187,7 +193,10 @@ void require_fitting(const Options& options, const po::variables_map& values) {
   if (options.command->takes_paths) {
     if (options.paths.empty()) refuse(command + " needs a PATH: a file or a folder");
     for (const std::string& path : options.paths) {
-      if (!std::filesystem::exists(path)) refuse("no such file or folder: " + in_quotes(path));
+      std::error_code error;  // of a loop of links, say: the file's reader tells it
+      const auto type = std::filesystem::symlink_status(path, error).type();
+      if (type != std::filesystem::file_type::not_found) continue;
+      refuse("no such file or folder: " + in_quotes(path));
     }
   } else if (!options.paths.empty()) {
     refuse(command + " takes no PATH, but got " + in_quotes(options.paths.front()));
@@ -195,7 +204,7 @@ void require_fitting(const Options& options, const po::variables_map& values) {
   const po::options_description known = scenario_options();
   const auto& refused = options.command->refused;
   for (const auto& option : known.options()) {
-    const bool applies = options.command->takes_paths &&
+    const bool applies = (options.command->takes_paths || !refused.empty()) &&
                          std::ranges::find(refused, option->long_name()) == refused.end();
     if (applies || values.count(option->long_name()) == 0) continue;
     refuse("'--" + option->long_name() + "' does not apply to " + command);
@@ -248,6 +257,9 @@ Options parse_command_line(const std::vector<std::string>& arguments,
   options.jobs = values.count("jobs") != 0
                      ? number("--jobs", text_of(values, "jobs"), 1)
                      : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  // On the GPU ranks wait for each other while they run: two scenarios there at a time could keep
+  // each other's ranks from running.
+  if (options.backend.backend == Backend::kCuda) options.jobs = 1;
   take_report_paths(values, options);
   options.filter = text_of(values, "filter");
   options.verbose = values.count("verbose") != 0;

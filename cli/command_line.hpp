@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "comm/make_world.hpp"
 #include "core/scenario_reader.hpp"
 
 namespace dcp {
@@ -19,17 +20,17 @@ struct Options;
 struct Command {
   std::string_view name;
   std::string_view help;
-  bool takes_paths;  // then at least one path is required, and the scenario options are allowed
+  bool takes_paths;  // then at least one path is required
   int (*run)(const Options&);
-  std::span<const std::string_view> refused = {};  // scenario options that mean nothing to it
+  // Scenario options that mean nothing to it. With none named: nothing is refused where there are
+  // paths, and everything where there are none.
+  std::span<const std::string_view> refused = {};
 };
-
-enum class Backend : std::uint8_t { kHost, kCuda };
 
 struct Options {
   const Command* command = nullptr;     // null only with show_help or show_version
   std::vector<std::string> paths;       // files and folders; they exist
-  Backend backend = Backend::kHost;     // one that this build has
+  BackendChoice backend;                // one that this build and machine have
   std::vector<std::string> strategies;  // registered names, none twice; empty: the scenario's own
   std::vector<Override> overrides;      // --set, in order
   std::optional<std::uint64_t> seed;    // of the schedule

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "cli/bench.hpp"
 #include "cli/check.hpp"
 #include "cli/doctor.hpp"
 #include "cli/list.hpp"
@@ -13,10 +14,16 @@ namespace {
 // A vector file is no scenario: it has no keys, and nothing is captured.
 constexpr std::string_view kRefusedByCheck[] = {"set", "junit", "trace", "dump"};
 
+// Of the options of a run only `filter` means something: a glob for kernels.
+constexpr std::string_view kRefusedByBench[] = {"backend", "comm",  "strategy", "set", "seed",
+                                                "jobs",    "junit", "trace",    "dump"};
+
 constexpr std::array kCommands = {
     Command{"run", "runs scenarios: capture, replay, check", true, run_command},
     Command{"check", "runs stored partials through the strategies and compares", true,
             check_command, kRefusedByCheck},
+    Command{"bench", "times the combine kernels on a GPU beside ceilings of the same run", false,
+            bench_command, kRefusedByBench},
     Command{"list", "strategies, model presets, step verbs, kinds of findings", false,
             list_command},
     Command{"doctor", "what this machine can run, and why not the rest", false, doctor_command},

@@ -130,13 +130,19 @@ Check mpi_check() {
   return {"mpi", true, text};
 }
 
+Check cuda_backend_check() {
+  std::string why;
+  const bool there = has_backend({.backend = Backend::kCuda}, why);
+  return {"cuda_backend", there, there ? "graphs and kernels on the GPU" : why};
+}
+
 }  // namespace
 
 std::vector<Check> examine_machine() {
   std::vector<Check> checks = {
       compiler_check(),
       {"host_backend", true, "simulated streams, graphs and collectives; needs no GPU"},
-      {"cuda_backend", false, "this build has no CUDA backend"},
+      cuda_backend_check(),
   };
   add_driver_and_gpus(checks);
   checks.push_back(nccl_check());

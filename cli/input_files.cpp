@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "core/error.hpp"
 
@@ -17,20 +18,39 @@ bool has_extension(const fs::path& path, const std::vector<std::string>& extensi
   return std::find(extensions.begin(), extensions.end(), path.extension()) != extensions.end();
 }
 
+// What cannot be looked at is no folder: whoever reads it says why it cannot be read.
+bool is_folder(const fs::path& path) {
+  std::error_code error;
+  return fs::is_directory(path, error);
+}
+
+// Also what is no regular file, if it has the extension: its reader refuses it, so that nothing in
+// a folder is passed over in silence.
 std::vector<std::string> files_below(const std::string& folder,
                                      const std::vector<std::string>& extensions,
                                      std::string_view skipped_folder) {
   std::vector<std::string> files;
-  for (auto entry = fs::recursive_directory_iterator(folder);
-       entry != fs::recursive_directory_iterator(); ++entry) {
-    if (entry->is_directory() && entry->path().filename() == skipped_folder) {
-      entry.disable_recursion_pending();
-    } else if (entry->is_regular_file() && has_extension(entry->path(), extensions)) {
-      files.push_back(entry->path().string());
+  std::error_code error;
+  auto entry = fs::recursive_directory_iterator(folder, error);
+  while (!error && entry != fs::recursive_directory_iterator()) {
+    const fs::path& path = entry->path();
+    if (is_folder(path)) {
+      if (path.filename() == skipped_folder) entry.disable_recursion_pending();
+    } else if (has_extension(path, extensions)) {
+      files.push_back(path.string());
     }
+    entry.increment(error);
   }
+  if (error) throw InputError({.file = folder}, "cannot be read: " + error.message());
   std::sort(files.begin(), files.end());
   return files;
+}
+
+// The same for all paths of a file, through links too.
+std::string identity(const std::string& path) {
+  std::error_code error;
+  const fs::path canonical = fs::canonical(path, error);
+  return error ? path : canonical.string();
 }
 
 }  // namespace
@@ -39,14 +59,18 @@ std::vector<std::string> input_files(const std::vector<std::string>& paths,
                                      const std::vector<std::string>& extensions,
                                      std::string_view skipped_folder) {
   std::vector<std::string> files;
+  std::set<std::string> identities;
+  const auto add = [&](const std::string& file) {
+    if (identities.insert(identity(file)).second) files.push_back(file);
+  };
   for (const std::string& path : paths) {
-    if (!fs::is_directory(path)) {
-      files.push_back(path);
+    if (!is_folder(path)) {
+      add(path);
       continue;
     }
     const auto below = files_below(path, extensions, skipped_folder);
     if (below.empty()) throw InputError({.file = path}, "no " + extensions.front() + " file below");
-    files.insert(files.end(), below.begin(), below.end());
+    std::for_each(below.begin(), below.end(), add);
   }
   return files;
 }

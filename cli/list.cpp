@@ -7,6 +7,7 @@
 #include "cli/json_file.hpp"
 #include "core/kinds.hpp"
 #include "core/scenario_reader.hpp"
+#include "core/supported.hpp"
 #include "strategies/registry.hpp"
 
 namespace dcp {
@@ -43,6 +44,14 @@ ListSection section_of(std::string title, std::span<const Kind> kinds) {
   ListSection section{std::move(title), {}};
   for (const Kind& kind : kinds) {
     section.entries.push_back({std::string(kind.name), std::string(kind.description)});
+  }
+  return section;
+}
+
+ListSection unsupported_section() {
+  ListSection section{"not supported yet", {}};
+  for (const UnsupportedSetting& setting : unsupported_settings()) {
+    section.entries.push_back({std::string(setting.key), std::string(setting.value)});
   }
   return section;
 }
@@ -85,6 +94,7 @@ std::vector<ListSection> known_words() {
       section_of("hazards", hazard_kinds()),
       section_of("failures", failure_kinds()),
       section_of("errors", error_kinds()),
+      unsupported_section(),
   };
 }
 

@@ -7,6 +7,7 @@
 
 #include "cli/commands.hpp"
 #include "core/error.hpp"
+#include "core/printable_text.hpp"
 #include "strategies/registry.hpp"
 
 namespace {
@@ -32,12 +33,15 @@ int run_program(const std::vector<std::string>& arguments) {
 
 int main(int argc, char** argv) {
   try {
-    return run_program({argv + 1, argv + argc});
+    const int exit_code = run_program({argv + 1, argv + argc});
+    std::cout.flush();
+    if (!std::cout) throw dcp::InputError({.file = "dcpsim"}, "cannot write to standard output");
+    return exit_code;
   } catch (const dcp::InputError& error) {
     std::cerr << error.what() << '\n';
     return 2;
   } catch (const std::exception& error) {
-    std::cerr << "dcpsim: internal error: " << error.what() << '\n';
+    std::cerr << "dcpsim: internal error: " << dcp::printable_text(error.what()) << '\n';
     return 1;
   }
 }

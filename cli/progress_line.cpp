@@ -5,12 +5,14 @@
 
 #include <ostream>
 
+#include "core/printable_text.hpp"
+
 namespace dcp {
 
 void ProgressLine::show(std::size_t done, std::size_t total, const std::string& now) {
   if (!enabled_) return;
   std::string line = "  " + std::to_string(done) + "/" + std::to_string(total) + " scenarios";
-  if (!now.empty()) line += ", now " + now;
+  if (!now.empty()) line += ", now " + printable_text(now);
   // A line that wraps cannot be taken back. The last column stays free: some terminals wrap there.
   if (line.size() >= width_) line.resize(width_ > 0 ? width_ - 1 : 0);
   erase();

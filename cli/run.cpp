@@ -30,7 +30,8 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kDefaultSeed = 1;
 
 std::vector<std::string> strategies_to_run(const Scenario& scenario, const Options& options) {
-  if (scenario.only.backend == "cuda") return {};
+  const std::string& backend = scenario.only.backend;
+  if (!backend.empty() && backend != name(options.backend.backend)) return {};
   auto names = options.strategies.empty() ? scenario.strategies : options.strategies;
   const auto& only = scenario.only.strategies;
   if (!only.empty()) {
@@ -54,7 +55,8 @@ class Run {
   }
 
   int run() {
-    std::cout << "dcpsim " DCPSIM_VERSION ", host backend, seed " << seed_ << '\n';
+    std::cout << "dcpsim " DCPSIM_VERSION ", " << name(options_.backend.backend)
+              << " backend, seed " << seed_ << '\n';
     const RunText style{.color = options_.color, .steps = options_.verbose || jobs_.size() == 1};
     ProgressLine line(std::cerr, options_.progress, terminal_width());
     run_jobs(
@@ -127,18 +129,18 @@ class Run {
       const auto strategies = strategies_to_run(scenario, options_);
       const bool alone = jobs_.size() == 1 && strategies.size() == 1;
       for (const std::string& name : strategies) {
-        const RunOptions run_options{.seed = seed_,
+        const RunOptions run_options{.backend = options_.backend,
+                                     .seed = seed_,
                                      .dump_folder = dump_folder(file, name, alone),
                                      .overrides = options_.overrides,
                                      .trace = options_.trace_path.empty() ? nullptr : &trace_};
         reports.push_back(run_scenario(scenario, *find_strategy(name), run_options));
       }
-    } catch (const InputError& error) {
+    } catch (const std::exception& error) {
       ScenarioReport refused;
       refused.file = file;
       refused.strategy = "-";
-      refused.status = Status::kError;
-      refused.bad_input = error.what();
+      end_with(refused, error);
       reports.push_back(std::move(refused));
     }
     return reports;
@@ -147,6 +149,9 @@ class Run {
   std::string reproduce_command(const ScenarioReport& report) const {
     std::string command = "./dcpsim run " + in_shell(report.file) + " --strategy " +
                           report.strategy + " --seed " + std::to_string(seed_);
+    if (options_.backend.backend == Backend::kCuda) {
+      command += " --backend cuda --comm " + std::string(name(options_.backend.comm));
+    }
     for (const Override& set : options_.overrides) {
       command += " --set " + in_shell(set.key + "=" + set.value);
     }
@@ -167,7 +172,8 @@ class Run {
     const auto refused = count(Status::kError);
     std::cout << count(Status::kPass) << " passed, " << failed << " failed, " << refused
               << " refused\n";
-    if (!options_.json_path.empty()) write_json_file(options_.json_path, run_json(reports_, seed_));
+    if (!options_.json_path.empty())
+      write_json_file(options_.json_path, run_json(reports_, options_.backend, seed_));
     if (!options_.junit_path.empty()) write_report_file(options_.junit_path, junit_xml(reports_));
     if (!options_.trace_path.empty()) {
       write_json_file(options_.trace_path, trace_json(trace_, reports_.front(), seed_));

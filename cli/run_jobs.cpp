@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 namespace dcp {
@@ -81,7 +82,11 @@ void run_jobs(std::vector<Job>& jobs, int num_threads, const JobCalls& calls) {
   JobRun run(jobs, calls);
   std::vector<std::jthread> workers;
   const std::size_t num_workers = std::min(static_cast<std::size_t>(num_threads), jobs.size());
-  for (std::size_t i = 0; i < num_workers; ++i) workers.emplace_back([&run] { run.work(); });
+  try {
+    for (std::size_t i = 0; i < num_workers; ++i) workers.emplace_back([&run] { run.work(); });
+  } catch (const std::system_error&) {  // no more threads here: those that began do all
+    if (workers.empty()) throw;
+  }
   try {
     run.report_all();
   } catch (...) {

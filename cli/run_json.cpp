@@ -70,11 +70,12 @@ Json scenario_json(const ScenarioReport& report) {
 
 }  // namespace
 
-nlohmann::ordered_json run_json(std::span<const ScenarioReport> reports, std::uint64_t seed) {
+nlohmann::ordered_json run_json(std::span<const ScenarioReport> reports,
+                                const BackendChoice& backend, std::uint64_t seed) {
   Json json = report_head();
   Json& tool = json["tool"];
-  tool["backend"] = "host";
-  tool["comm"] = "simulated";
+  tool["backend"] = name(backend.backend);
+  tool["comm"] = comm_name(backend);
   tool["seed"] = seed;
   for (const char* none : {"gpu", "driver", "nccl"}) tool[none] = nullptr;  // the host has none
   json["scenarios"] = Json::array();

@@ -5,11 +5,13 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
+#include "comm/make_world.hpp"
 #include "harness/report.hpp"
 
 namespace dcp {
 
 // `seed`: of the schedule.
-nlohmann::ordered_json run_json(std::span<const ScenarioReport> reports, std::uint64_t seed);
+nlohmann::ordered_json run_json(std::span<const ScenarioReport> reports,
+                                const BackendChoice& backend, std::uint64_t seed);
 
 }  // namespace dcp

@@ -4,6 +4,7 @@
 #include <ostream>
 #include <sstream>
 
+#include "core/printable_text.hpp"
 #include "harness/expectation.hpp"
 
 namespace dcp {
@@ -42,7 +43,7 @@ std::string ratio(double value) {
 
 std::string launched(const StepReport& step) {
   const std::string rows = std::to_string(step.rows) + " rows";
-  if (!step.graph.empty()) return "graph " + step.graph + ", " + rows;
+  if (!step.graph.empty()) return "graph " + printable_text(step.graph) + ", " + rows;
   if (step.eager_rows > 0) return "no graph holds them, eager, " + rows;
   return "eager, " + rows;
 }
@@ -64,17 +65,21 @@ void print_computed(std::ostream& out, const StepReport& step) {
 void print_step(std::ostream& out, const StepReport& step, const RunText& style) {
   if (!style.steps && step.problems.empty()) return;
   out << "  " << colored(word(step.status), step.status, style) << "  step " << step.index << ' '
-      << step.verb << (step.what.empty() ? "" : " ") << step.what
-      << (step.name.empty() ? "" : " (" + step.name + ")") << '\n';
+      << step.verb << (step.what.empty() ? "" : " ") << printable_text(step.what)
+      << (step.name.empty() ? "" : " (" + printable_text(step.name) + ")") << '\n';
   if (style.steps && !step.ranks.empty()) print_computed(out, step);
   if (style.steps && step.problems.empty()) {
     if (step.error)
-      out << "        expected error " << step.error->kind << ": " << step.error->why << '\n';
+      out << "        expected error " << step.error->kind << ": "
+          << printable_text(step.error->why) << '\n';
     for (const FailureReport& failure : step.failures) {
-      out << "        expected failure " << failure.kind << ": " << failure.why << '\n';
+      out << "        expected failure " << failure.kind << ": " << printable_text(failure.why)
+          << '\n';
     }
   }
-  for (const std::string& problem : step.problems) out << "        " << problem << '\n';
+  for (const std::string& problem : step.problems) {
+    out << "        " << printable_text(problem) << '\n';
+  }
 }
 
 // Where a replay found no graph, or all is wanted: which numbers of rows have none.
@@ -95,8 +100,8 @@ void print_coverage(std::ostream& out, const Coverage& coverage, const RunText& 
 
 void print_scenario(std::ostream& out, const ScenarioReport& report, const RunText& style,
                     const std::string& reproduce) {
-  out << colored(word(report.status), report.status, style) << "  " << report.file << "  "
-      << report.strategy << "  " << report.steps.size() << " steps  "
+  out << colored(word(report.status), report.status, style) << "  " << printable_text(report.file)
+      << "  " << report.strategy << "  " << report.steps.size() << " steps  "
       << milliseconds(report.seconds) << '\n';
   for (const StepReport& step : report.steps) print_step(out, step, style);
   print_coverage(out, report.coverage, style);

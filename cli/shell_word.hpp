@@ -5,7 +5,7 @@
 
 namespace dcp {
 
-// `word` as one word of a POSIX shell, in quotes where it needs them.
+// `word` as one word of a POSIX shell and in one printable line, in quotes where it needs them.
 std::string in_shell(const std::string& word);
 
 }  // namespace dcp

@@ -4,11 +4,16 @@ target_compile_features(dcp_flags INTERFACE cxx_std_20)
 target_include_directories(dcp_flags INTERFACE ${PROJECT_SOURCE_DIR})
 set(CMAKE_CXX_EXTENSIONS OFF)
 
+# For C++ sources only: nvcc has its own flags (cuda.cmake).
+function(dcp_host_options)
+  target_compile_options(dcp_flags INTERFACE "$<$<COMPILE_LANGUAGE:CXX>:${ARGV}>")
+endfunction()
+
 # -ffp-contract=off: the same bits on every machine, whatever fused instructions it has.
 # -Wno-restrict: g++ 12 warns falsely about std::string (GCC bug 105651).
-target_compile_options(dcp_flags INTERFACE -Wall -Wextra -Wshadow -Wno-restrict -ffp-contract=off)
+dcp_host_options(-Wall -Wextra -Wshadow -Wno-restrict -ffp-contract=off)
 if(DCPSIM_WERROR)
-  target_compile_options(dcp_flags INTERFACE -Werror)
+  dcp_host_options(-Werror)
 endif()
 
 if(DCPSIM_ARCH STREQUAL "auto")
@@ -18,14 +23,13 @@ if(DCPSIM_ARCH STREQUAL "auto")
     __builtin_cpu_supports(\"fma\") && __builtin_cpu_supports(\"bmi2\")); }" DCPSIM_HAS_X86_64_V3)
   unset(CMAKE_REQUIRED_FLAGS)
   if(DCPSIM_HAS_X86_64_V3)
-    target_compile_options(dcp_flags INTERFACE -march=x86-64-v3)
+    dcp_host_options(-march=x86-64-v3)
   endif()
 elseif(DCPSIM_ARCH)
-  target_compile_options(dcp_flags INTERFACE -march=${DCPSIM_ARCH})
+  dcp_host_options(-march=${DCPSIM_ARCH})
 endif()
 
 if(DCPSIM_SANITIZE)
-  target_compile_options(dcp_flags INTERFACE -fsanitize=${DCPSIM_SANITIZE}
-    -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  dcp_host_options(-fsanitize=${DCPSIM_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   target_link_options(dcp_flags INTERFACE -fsanitize=${DCPSIM_SANITIZE})
 endif()

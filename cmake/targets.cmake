@@ -4,9 +4,14 @@ find_package(Boost REQUIRED COMPONENTS program_options)
 find_package(nlohmann_json REQUIRED)
 
 # One library per folder, of every source in it and its subfolders; main.cpp files are programs.
+# What is in a folder named cuda/ is only built with the CUDA backend.
 function(dcp_library folder)
-  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.cpp)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
+    ${PROJECT_SOURCE_DIR}/${folder}/*.cpp ${PROJECT_SOURCE_DIR}/${folder}/*.cu)
   list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  if(NOT DCPSIM_HAS_CUDA)
+    list(FILTER sources EXCLUDE REGEX "/cuda/")
+  endif()
   add_library(dcp_${folder} STATIC ${sources})
   target_link_libraries(dcp_${folder} PUBLIC dcp_flags ${ARGN})
 endfunction()

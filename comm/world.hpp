@@ -23,18 +23,21 @@ class World {
   virtual ~World() = default;
   virtual int world_size() const = 0;
 
-  // Calls `program` once for each rank. It enqueues and must not wait for another rank.
+  // Calls `program` once for each rank, perhaps on a thread of its own: what the calls share is
+  // only read. It enqueues and must not wait for another rank. Where it throws for a rank, nothing
+  // of this round stays pending on any, and the first exception goes on.
   virtual void each_rank(const std::function<void(Rank&)>& program) = 0;
 
   // Runs everything that was enqueued. Throws Failure (deadlock, mismatch, ...), after which
   // nothing is pending and the ranks start clean.
   virtual void drain() = 0;
 
-  // Who is asked about every op from here on, null: nobody. StepError `unsupported` where the
+  // Who is asked about every op from here on, null: nobody. StepError backend_unavailable where the
   // backend cannot ask.
   virtual void interfere(Interference* by) {
     static_cast<void>(by);
-    throw StepError("unsupported", "this backend cannot leave out or hold back single operations");
+    throw StepError("backend_unavailable",
+                    "this backend cannot leave out or hold back single operations");
   }
 
   // StepError comm_has_live_graphs while a captured graph uses the communicators.

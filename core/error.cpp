@@ -1,5 +1,7 @@
 #include "core/error.hpp"
 
+#include "core/printable_text.hpp"
+
 namespace dcp {
 
 std::string Place::text() const {
@@ -12,9 +14,9 @@ std::string Place::text() const {
 namespace {
 
 std::string with_place(const Place& place, std::string_view message) {
-  std::string text = place.text();
+  std::string text = printable_text(place.text());
   if (!text.empty()) text += ": ";
-  return text.append("error: ").append(message);
+  return text.append("error: ").append(printable_text(message));
 }
 
 std::string with_kind(std::string_view kind, std::string_view why) {

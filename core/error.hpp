@@ -18,7 +18,7 @@ struct Place {
 };
 
 // Bad input: a scenario, a vector file or a command line. Ends the program with exit code 2.
-// what() is "file:line:column: error: message".
+// what() is "file:line:column: error: message" in one printable line, whatever the parts hold.
 class InputError : public std::runtime_error {
  public:
   InputError(Place place, std::string_view message);

@@ -44,7 +44,7 @@ constexpr Kind kFailures[] = {
     {"mismatch", "a result differs from the reference by more than its tolerance"},
     {"canary_damaged", "a mark was overwritten"},
     {"rank_lost", "a rank ended early"},
-    {"illegal_address", "an operation would touch memory outside of its buffer"},
+    {"illegal_address", "an operation would touch memory outside its buffer"},
 };
 
 constexpr Kind kErrors[] = {
@@ -52,7 +52,8 @@ constexpr Kind kErrors[] = {
     {"qsl_not_monotone", "query_start_loc does not start at 0 or decreases"},
     {"qsl_without_seq_lens", "query_start_loc and seq_lens must come together and fit"},
     {"seq_len_below_query_len", "a request is shorter than its own query tokens"},
-    {"negative_local_len", "a local length is below 0"},
+    {"negative_local_len", "a length, or a rank's share of one, is below 0"},
+    {"local_lens_mismatch", "local_seq_lens do not hold one length per request, or miss its sum"},
     {"heads_not_divisible",
      "the group's heads cannot be divided by the world size, or its KV heads are no whole number"},
     {"ubatch_out_of_range", "a ubatch that the step does not have"},
@@ -71,7 +72,10 @@ constexpr Kind kErrors[] = {
     {"lse_shape", "the lse's shape is not [rows, heads]"},
     {"alignment", "an address or size is not aligned as the operation needs"},
     {"unsupported_dtype", "an operation does not take this type"},
+    {"backend_unavailable",
+     "this build or machine has no such backend, or an operation no body for it"},
     {"no_such_graph", "no graph of this name was captured"},
+    {"no_such_buffer", "no buffer of this name, graph, ubatch or row exists"},
     {"graph_in_flight", "the graph is still running"},
     {"step_divergence", "ranks were given different steps"},
     {"layout_divergence", "ranks disagree about the layout of an exchange"},

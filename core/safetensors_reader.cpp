@@ -1,13 +1,12 @@
 // The strict reader: whatever is accepted is exactly what the format says, so that no later code
 // has to doubt an offset.
 #include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "core/error.hpp"
+#include "core/input_file.hpp"
 #include "core/safetensors.hpp"
 #include "core/yaml_text.hpp"
 
@@ -18,7 +17,8 @@ namespace {
 using Json = nlohmann::json;  // sorted: a lookup among many names is quick
 
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // as the format's own library
-constexpr int kMaxDepth = 3;                            // header, one tensor, its shape
+constexpr std::size_t kMaxFileBytes = std::numeric_limits<std::int64_t>::max();
+constexpr int kMaxDepth = 3;  // header, one tensor, its shape
 
 struct Span {
   std::uint64_t begin;
@@ -201,16 +201,7 @@ TensorFile parse_safetensors(const std::string& path, std::string_view bytes) {
 }
 
 TensorFile read_safetensors(const std::string& path) {
-  std::error_code error;
-  if (!std::filesystem::is_regular_file(path, error)) {
-    throw InputError({.file = path}, error ? "cannot be read: " + error.message()
-                                           : std::string("is not a regular file"));
-  }
-  std::ifstream stream(path, std::ios::binary);
-  std::string bytes(std::filesystem::file_size(path, error), '\0');
-  stream.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (error || !stream) throw InputError({.file = path}, "cannot be read");
-  return parse_safetensors(path, bytes);
+  return parse_safetensors(path, read_input_file(path, kMaxFileBytes));
 }
 
 }  // namespace dcp

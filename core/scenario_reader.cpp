@@ -1,8 +1,6 @@
 #include "core/scenario_reader.hpp"
 
-#include <filesystem>
-#include <fstream>
-
+#include "core/input_file.hpp"
 #include "core/reader/map_reader.hpp"
 #include "core/reader/parts.hpp"
 #include "core/reader/tree_edits.hpp"
@@ -140,25 +138,10 @@ void read_root(const YamlNode& root, Scenario& scenario) {
   read_parts(map, scenario);
 }
 
-// At most one byte more than may be parsed, so that the reader of the text can say so.
-std::string read_bytes(const std::string& path) {
-  std::error_code error;
-  const std::filesystem::file_status status = std::filesystem::status(path, error);
-  if (error) throw InputError({path}, "cannot be read: " + error.message());
-  if (std::filesystem::is_directory(status)) throw InputError({path}, "is a folder, not a file");
-  if (!std::filesystem::is_regular_file(status)) throw InputError({path}, "is not a regular file");
-  std::ifstream stream(path, std::ios::binary);
-  std::string text(kMaxYamlBytes + 1, '\0');
-  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!stream.is_open() || stream.bad()) throw InputError({path}, "cannot be read");
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  return text;
-}
-
 }  // namespace
 
 Scenario read_scenario(const std::string& path, const std::vector<Override>& overrides) {
-  return parse_scenario(path, read_bytes(path), overrides);
+  return parse_scenario(path, read_input_file(path, kMaxYamlBytes), overrides);
 }
 
 Scenario parse_scenario(std::string file, std::string text,

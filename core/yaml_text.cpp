@@ -1,10 +1,10 @@
 #include "core/yaml_text.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstdio>
 
+#include "core/printable_text.hpp"
 #include "core/yaml_tree.hpp"
 
 namespace dcp {
@@ -14,33 +14,6 @@ namespace {
 constexpr std::size_t kShownBytes = 40;
 constexpr int kMaxOpenBrackets =
     1000;  // above kMaxYamlDepth: brackets in quotes and comments count here
-
-bool is_continuation(char byte) { return (static_cast<unsigned char>(byte) & 0xC0u) == 0x80u; }
-
-struct Character {
-  std::uint32_t code = 0;
-  std::size_t size = 0;  // bytes; 0: not UTF-8
-};
-
-// Decodes the character at `offset` (Unicode 15, table 3-7: shortest form, no surrogates).
-Character decode(std::string_view text, std::size_t offset) {
-  const auto byte = [&](std::size_t i) -> std::uint32_t {
-    return static_cast<unsigned char>(text[offset + i]);
-  };
-  const std::uint32_t lead = byte(0);
-  if (lead < 0x80) return {lead, 1};
-  const std::size_t size = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || offset + size > text.size()) return {};
-  std::uint32_t code = lead & (0xFFu >> (size + 1));
-  for (std::size_t i = 1; i < size; ++i) {
-    if (!is_continuation(text[offset + i])) return {};
-    code = (code << 6) | (byte(i) & 0x3Fu);
-  }
-  constexpr std::array<std::uint32_t, 5> kSmallest = {0, 0, 0x80, 0x800, 0x10000};
-  const bool surrogate = code >= 0xD800 && code <= 0xDFFF;
-  if (code < kSmallest[size] || code > 0x10FFFF || surrogate) return {};
-  return {code, size};
-}
 
 bool is_control(std::uint32_t code) {
   return (code < 0x20 && code != '\n' && code != '\r') ||
@@ -54,7 +27,7 @@ std::string hex(const char* format, std::uint32_t value) {
 }
 
 // Why the character may not stand here, or "".
-std::string complaint(std::string_view text, std::size_t offset, Character character) {
+std::string complaint(std::string_view text, std::size_t offset, Utf8Character character) {
   if (character.size == 0) {
     return "invalid UTF-8: byte " + hex("0x%02X", static_cast<unsigned char>(text[offset]));
   }
@@ -77,7 +50,7 @@ Place place_of_byte(const std::string& file, std::string_view text, std::size_t 
     if (text[i] == '\n') {
       ++place.line;
       place.column = 1;
-    } else if (!is_continuation(text[i])) {
+    } else if (!is_utf8_continuation(text[i])) {
       ++place.column;
     }
   }
@@ -85,10 +58,12 @@ Place place_of_byte(const std::string& file, std::string_view text, std::size_t 
 }
 
 void check_yaml_text(const std::string& file, std::string_view text) {
-  if (text.size() > kMaxYamlBytes) throw InputError({file}, "longer than 1 MiB");
+  if (text.size() > kMaxYamlBytes) {
+    throw InputError(place_of_byte(file, text, kMaxYamlBytes), "longer than 1 MiB");
+  }
   int open_brackets = 0;
   for (std::size_t offset = 0; offset < text.size();) {
-    const Character character = decode(text, offset);
+    const Utf8Character character = decode_utf8(text, offset);
     std::string message = complaint(text, offset, character);
     if (character.code == '[' || character.code == '{') ++open_brackets;
     if (character.code == ']' || character.code == '}') --open_brackets;
@@ -101,17 +76,10 @@ void check_yaml_text(const std::string& file, std::string_view text) {
 }
 
 std::string shown(std::string_view text) {
-  std::string result(text.substr(0, kShownBytes));
-  // No half of a character at the cut.
-  if (text.size() > kShownBytes) {
-    std::size_t size = kShownBytes;
-    while (size > 0 && is_continuation(text[size])) --size;
-    result.resize(size);
-    result += "...";
-  }
-  std::replace_if(
-      result.begin(), result.end(), [](unsigned char c) { return c < 0x20 || c == 0x7F; }, '?');
-  return result;
+  if (text.size() <= kShownBytes) return printable_text(text);
+  std::size_t size = kShownBytes;  // no half of a character at the cut
+  while (size > 0 && is_utf8_continuation(text[size])) --size;
+  return printable_text(text.substr(0, size)) + "...";
 }
 
 }  // namespace dcp

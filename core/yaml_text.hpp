@@ -19,7 +19,7 @@ Place place_of_byte(const std::string& file, std::string_view text, std::size_t 
 // guard against deep nesting can act.
 void check_yaml_text(const std::string& file, std::string_view text);
 
-// Text for a message: control characters replaced, cut after 40 bytes.
+// Text of a scenario for a message: as printable_text, cut after 40 bytes.
 std::string shown(std::string_view text);
 
 }  // namespace dcp

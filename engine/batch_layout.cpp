@@ -73,9 +73,9 @@ void fill_local_lengths(const Scenario& scenario, const Batch& batch, BatchLayou
   layout.local_seq_lens = *batch.local_seq_lens;
   for (const auto& lengths : layout.local_seq_lens) {
     if (lengths.size() == layout.seq_lens.size()) continue;
-    throw StepError("negative_local_len", "local_seq_lens must hold one length per request: " +
-                                              std::to_string(layout.seq_lens.size()) + ", not " +
-                                              std::to_string(lengths.size()));
+    throw StepError("local_lens_mismatch", "local_seq_lens must hold one length per request: " +
+                                               std::to_string(layout.seq_lens.size()) + ", not " +
+                                               std::to_string(lengths.size()));
   }
   for (std::int64_t r = 0; r < layout.num_requests(); ++r) {
     std::int64_t sum = 0;
@@ -89,9 +89,9 @@ void fill_local_lengths(const Scenario& scenario, const Batch& batch, BatchLayou
       sum += length;
     }
     if (sum != layout.seq_lens[r]) {
-      throw StepError("negative_local_len", "local_seq_lens of request " + std::to_string(r) +
-                                                " sum to " + std::to_string(sum) + ", not to " +
-                                                std::to_string(layout.seq_lens[r]));
+      throw StepError("local_lens_mismatch", "local_seq_lens of request " + std::to_string(r) +
+                                                 " sum to " + std::to_string(sum) + ", not to " +
+                                                 std::to_string(layout.seq_lens[r]));
     }
   }
 }

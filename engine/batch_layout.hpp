@@ -50,6 +50,7 @@ struct RankBatch {
 };
 
 // Checks the batch. StepError: qsl_without_seq_lens, qsl_not_monotone, negative_local_len,
+// local_lens_mismatch,
 // seq_len_below_query_len, capacity (rows that cannot hold the query tokens).
 BatchLayout make_batch_layout(const Scenario& scenario, const Batch& batch);
 

@@ -5,6 +5,7 @@
 
 #include "core/error.hpp"
 #include "engine/engine_state.hpp"
+#include "engine/memory_needs.hpp"
 #include "runtime/capture_guard.hpp"
 
 namespace dcp {
@@ -38,39 +39,6 @@ Engine::RankState::RankState(Rank& rank, const Scenario& scenario, const StepPla
   ordered = rank.runtime.make_event();
   outside = rank.runtime.make_event();
   if (scenario.graph.pool == GraphPool::kShared) rank.runtime.share_pool();
-}
-
-namespace {
-
-// Persistent inputs of all ranks: cache, new keys and values, queries, block tables.
-double input_bytes(const Scenario& scenario, const StepPlan& plan, const Capacity& capacity) {
-  const auto rows = static_cast<double>(capacity.max_num_tokens);
-  const StepShape shape = plan.shape(0, capacity.max_num_tokens);
-  const double slots = static_cast<double>(capacity.num_blocks) * scenario.kv.block_size;
-  const double kv = scenario.layers * (slots + rows) * shape.kv_row_dim;
-  const double query = rows * plan.query().num_input_heads(shape) * shape.qk_head_dim;
-  const double tables = rows * static_cast<double>(capacity.pages_per_request) *
-                        sizeof(std::int32_t) * scenario.graph.ubatches;
-  double workspace = 0;
-  const BufferPlan needed = plan.buffers(shape);
-  for (const BufferSpec& spec : needed.specs()) {
-    const bool fixed = scenario.workspace.policy == WorkspacePolicy::kFixed &&
-                       spec.lifetime == Lifetime::kWorkspace;
-    if (fixed) workspace += static_cast<double>(spec.size_bytes) * scenario.graph.ubatches;
-  }
-  return scenario.world_size *
-         ((kv + query) * static_cast<double>(size_bytes(scenario.dtype)) + tables + workspace);
-}
-
-}  // namespace
-
-double step_bytes(const StepPlan& plan, const EngineStep& step, int world_size) {
-  double sum = 0;
-  for (const Ubatch& ubatch : step.ubatches) {
-    const BufferPlan needed = plan.buffers(plan.shape(0, ubatch.num_rows));
-    for (const BufferSpec& spec : needed.specs()) sum += static_cast<double>(spec.size_bytes);
-  }
-  return sum * world_size;
 }
 
 WorkspaceNeed need_of(const Scenario& scenario, const BufferPlan& plan, std::int64_t rows) {
@@ -110,8 +78,9 @@ Engine::Engine(const Scenario& scenario, const Strategy& strategy, World& world)
       plan_(scenario, strategy, capacity_.max_num_tokens),
       handed_lse_(scenario.lse) {
   budget_.take(input_bytes(scenario, plan_, capacity_), "the KV cache and the inputs");
+  ranks_.resize(static_cast<std::size_t>(world.world_size()));
   world_.each_rank([&](Rank& rank) {
-    ranks_.push_back(std::make_unique<RankState>(rank, scenario_, plan_, capacity_));
+    ranks_[rank.index] = std::make_unique<RankState>(rank, scenario_, plan_, capacity_);
   });
 }
 
@@ -119,8 +88,9 @@ Engine::~Engine() {
   for (const auto& step : graphs_) {
     try {
       destroy(*step);
-    } catch (const StepError&) {
-      // A launch that failed is still pending; the world that owns the graph is going away too.
+    } catch (...) {
+      // A launch that failed is still pending, or memory is out; the world that owns the graph is
+      // going away too.
     }
   }
 }
@@ -222,7 +192,7 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
   step->name = name;
   step->rows = rows;
   step->ubatches = cut_ubatches(scenario_, used, layout.rows, rows);
-  budget_.take(step_bytes(plan_, *step, scenario_.world_size), "buffers of graph " + name);
+  budget_.take(step_bytes(scenario_, plan_, step->ubatches), "buffers of graph " + name);
   release_eager_step();
   const StepRun run{.step = step.get(), .layout = layout, .ranks = all_ranks(scenario_)};
   require_lse_tag();
@@ -232,6 +202,7 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
   if (find_graph(name) != nullptr) destroy(name);
 
   auto actions = std::exchange(actions_, {});
+  step->ranks.resize(ranks_.size());
   try {
     each_rank([&](Rank& rank, RankState& state) {
       const Stream origin = state.ubatches[0].compute;
@@ -250,7 +221,7 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
       act(actions, true, rank, origin);
       captured.graph = guard.end();
       captured.exec = rank.runtime.instantiate(captured.graph);
-      step->ranks.push_back(std::move(captured));
+      step->ranks[rank.index] = std::move(captured);
     });
   } catch (...) {  // no rank keeps a graph that the others do not have
     destroy(*step);
@@ -273,9 +244,10 @@ void Engine::destroy(const std::string& graph) {
 
 void Engine::destroy(EngineStep& step) {
   each_rank([&](Rank& rank, RankState&) {
-    if (rank.index >= static_cast<int>(step.ranks.size())) return;
-    rank.runtime.destroy(step.ranks[rank.index].exec);
-    rank.runtime.destroy(step.ranks[rank.index].graph);
+    const RankStep& captured = step.ranks[rank.index];
+    if (captured.exec == GraphExec{}) return;  // the capture was refused before this rank's turn
+    rank.runtime.destroy(captured.exec);
+    rank.runtime.destroy(captured.graph);
   });
 }
 

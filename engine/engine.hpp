@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <set>
 #include <string>
@@ -179,10 +180,11 @@ class Engine {
     std::function<void(Runtime&, Stream)> run;  // with the capturing stream
   };
   void during_next_capture(CaptureAction action) { actions_.push_back(std::move(action)); }
-  // A call by name, as CUDA spells it. StepError unsupported for a name that is not known.
+  // A call by name, as CUDA spells it. std::invalid_argument for a name that is not known.
   void call_during_next_capture(const verb::DuringCapture& what, std::optional<int> rank);
 
-  // One dynamic value. StepError ubatch_out_of_range, capacity, lse_shape.
+  // One dynamic value. StepError ubatch_out_of_range, capacity; std::invalid_argument for a value
+  // that the key does not take.
   void set(const verb::Set& what, std::optional<int> rank);
 
   LayerValues read_layer(const StepRun& run, int layer) const;
@@ -229,6 +231,7 @@ class Engine {
                  const std::function<void(Rank&, RankState&)>& program);
   Upload upload(Rank& rank, Stream stream) const;
   BatchLayout lay_out(const Batch& batch) const;
+  void require_memory_for_checks(std::int64_t rows) const;
   void load_metadata(const StepRun& run, const std::string& stream);
   void load(const StepRun& run, const std::string& stream);
   void poison_results(const StepRun& run, const std::string& stream);
@@ -244,11 +247,13 @@ class Engine {
   StepInputs inputs_of(const StepRun& run, int rank, std::size_t ubatch) const;
   std::vector<float> read_query(Rank& rank, const StepRun& run, int layer) const;
   TensorBits read_query_bits(Rank& rank, const StepRun& run, int layer) const;
-  FoundBuffer find_buffer(const BufferRef& ref, int rank);
+  FoundBuffer find_buffer(const BufferRef& ref, Rank& rank);
   void rebind_workspace(RankState& state, UbatchState& ubatch, const std::string& name,
                         const Buffer& fresh);
-  void on_ranks(const BufferRef& ref, const std::function<void(Rank&, RankState&)>& program);
-  std::vector<Mark> rows_of(const BufferRef& ref, int rank);
+  // As each_rank, on one rank or on all, one after the other: for programs that change what the
+  // engine shares.
+  void in_turn(std::optional<int> rank, const std::function<void(Rank&, RankState&)>& program);
+  std::vector<Mark> rows_of(const BufferRef& ref, Rank& rank);
   void fill(const BufferRef& ref, std::uint32_t word, std::vector<Mark>* marks);
   void grow_for(const EngineStep& step, const std::vector<int>& ranks);
   void take_workspace(const std::vector<int>& ranks, std::size_t ubatch, const WorkspaceNeed& need);
@@ -259,6 +264,7 @@ class Engine {
   const Scenario& scenario_;
   const Strategy& strategy_;
   World& world_;
+  std::mutex turn_;
   InputData data_;
   Capacity capacity_;
   StepPlan plan_;

@@ -60,10 +60,12 @@ RankLayerBits empty_bits(const StepShape& s, bool all_heads) {
 
 LayerBits Engine::read_layer_bits(const StepRun& run, int layer) const {
   LayerBits bits;
+  bits.ranks.resize(ranks_.size());
   const bool all_heads = strategy_.keeps_all_heads();
   world_.each_rank([&](Rank& rank) {
     const RankStep& step = run.step->ranks[static_cast<std::size_t>(rank.index)];
-    RankLayerBits& mine = bits.ranks.emplace_back(empty_bits(step.shape, all_heads));
+    RankLayerBits& mine = bits.ranks[rank.index];
+    mine = empty_bits(step.shape, all_heads);
     for (const UbatchStep& ubatch : step.ubatches) {
       append(rank.runtime, ubatch, all_heads, layer, mine);
     }

@@ -54,17 +54,17 @@ std::vector<float> decode(Runtime& runtime, const ConstHeadRows& rows, std::size
 
 // The one buffer of that name: a persistent one, or one of the graph and ubatch that are named or
 // the only ones.
-Engine::FoundBuffer Engine::find_buffer(const BufferRef& ref, int rank) {
+Engine::FoundBuffer Engine::find_buffer(const BufferRef& ref, Rank& own_rank) {
+  const int rank = own_rank.index;
   std::vector<FoundBuffer> found;
   RankState& state = *ranks_[rank];
-  const Ledger* ledger = nullptr;
-  each_rank({rank}, [&](Rank& own, RankState&) { ledger = &own.runtime.ledger(); });
+  const Ledger& ledger = own_rank.runtime.ledger();
   const auto add = [&](const BufferSet& buffers, const StepShape& owner, bool is_part,
                        const std::function<void(const Buffer&)>& replace) {
     const Buffer* buffer = buffers.find(ref.buffer);
     if (buffer == nullptr) return;
     if (ref.generation &&
-        ledger->at(buffer->id).generation != static_cast<std::uint32_t>(*ref.generation)) {
+        ledger.at(buffer->id).generation != static_cast<std::uint32_t>(*ref.generation)) {
       return;
     }
     found.push_back({*buffer, owner, is_part, replace});
@@ -132,8 +132,9 @@ void Engine::rebind_workspace(RankState& state, UbatchState& ubatch, const std::
 }
 
 // The whole buffer, or the row that is named, of every layer.
-std::vector<Engine::Mark> Engine::rows_of(const BufferRef& ref, int rank) {
-  const FoundBuffer found = find_buffer(ref, rank);
+std::vector<Engine::Mark> Engine::rows_of(const BufferRef& ref, Rank& own_rank) {
+  const int rank = own_rank.index;
+  const FoundBuffer found = find_buffer(ref, own_rank);
   const Buffer& buffer = found.buffer;
   if (!ref.row) return {{rank, buffer.data, buffer.size_bytes}};
 

@@ -1,6 +1,7 @@
 // What steps of a scenario do inside captures, to streams, and to single dynamic values.
 #include <algorithm>
 #include <charconv>
+#include <stdexcept>
 
 #include "core/error.hpp"
 #include "engine/engine_state.hpp"
@@ -30,7 +31,7 @@ ApiCall call_named(const std::string& name) {
     if (each.name == name) return each.call;
     known += (known.empty() ? "" : ", ") + std::string(each.name);
   }
-  throw StepError("unsupported", "no call of a capture is named '" + name + "': " + known);
+  throw std::invalid_argument("no call of a capture is named '" + name + "': " + known);
 }
 
 bool is_of_event(ApiCall call) {
@@ -52,7 +53,7 @@ std::int64_t integer_value(const verb::Set& what) {
   const char* end = what.value.data() + what.value.size();
   const auto [at, error] = std::from_chars(what.value.data(), end, value);
   if (error != std::errc() || at != end) {
-    throw StepError("unsupported", "set." + what.key + " must be an integer, not " + what.value);
+    throw std::invalid_argument("set." + what.key + " must be an integer, not " + what.value);
   }
   return value;
 }
@@ -136,7 +137,7 @@ void Engine::set(const verb::Set& what, std::optional<int> rank) {
   const auto ranks = rank ? std::vector<int>{*rank} : all_ranks(scenario_);
   if (what.key == "lse_base") {
     if (what.value != "2" && what.value != "e") {
-      throw StepError("unsupported", "set.lse_base must be e or 2, not " + what.value);
+      throw std::invalid_argument("set.lse_base must be e or 2, not " + what.value);
     }
     handed_lse_.base = what.value == "2" ? LseBase::kTwo : LseBase::kE;
   } else if (what.key == "lse_dtype") {
@@ -144,7 +145,7 @@ void Engine::set(const verb::Set& what, std::optional<int> rank) {
     const auto* found = std::find_if(dtypes.begin(), dtypes.end(),
                                      [&](DType dtype) { return name(dtype) == what.value; });
     if (found == dtypes.end()) {
-      throw StepError("unsupported", "set.lse_dtype must be fp32, fp16 or bf16, not " + what.value);
+      throw std::invalid_argument("set.lse_dtype must be fp32, fp16 or bf16, not " + what.value);
     }
     handed_lse_.dtype = *found;
   } else if (what.key == "slot_mapping") {
@@ -162,7 +163,7 @@ void Engine::set(const verb::Set& what, std::optional<int> rank) {
     each_rank(ranks,
               [&](Rank&, RankState& state) { state.claimed_ubatch = static_cast<int>(ubatch); });
   } else {
-    throw StepError("unsupported", "set." + what.key + " belongs to the direct exchange");
+    throw std::invalid_argument("set." + what.key + " belongs to the direct exchange");
   }
 }
 

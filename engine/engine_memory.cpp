@@ -33,14 +33,19 @@ std::optional<std::size_t> damage(Runtime& runtime, const std::byte* data, std::
 
 }  // namespace
 
-void Engine::on_ranks(const BufferRef& ref, const std::function<void(Rank&, RankState&)>& program) {
-  each_rank(ref.rank ? std::vector<int>{*ref.rank} : all_ranks(scenario_), program);
+void Engine::in_turn(std::optional<int> rank,
+                     const std::function<void(Rank&, RankState&)>& program) {
+  each_rank(rank ? std::vector<int>{*rank} : all_ranks(scenario_),
+            [&](Rank& each, RankState& state) {
+              const std::lock_guard lock(turn_);
+              program(each, state);
+            });
 }
 
 void Engine::fill(const BufferRef& ref, std::uint32_t word, std::vector<Mark>* marks) {
   drain();
-  on_ranks(ref, [&](Rank& rank, RankState&) {
-    for (const Mark& part : rows_of(ref, rank.index)) {
+  in_turn(ref.rank, [&](Rank& rank, RankState&) {
+    for (const Mark& part : rows_of(ref, rank)) {
       std::vector<std::byte> bytes(part.size_bytes);
       fill_words(bytes, word);
       rank.runtime.write(part.data, bytes.data(), bytes.size());
@@ -54,8 +59,8 @@ void Engine::canary(const BufferRef& ref) { fill(ref, kCanary, &marks_); }
 
 void Engine::check_canary(const BufferRef& ref) {
   drain();
-  on_ranks(ref, [&](Rank& rank, RankState&) {
-    const Buffer buffer = find_buffer(ref, rank.index).buffer;
+  in_turn(ref.rank, [&](Rank& rank, RankState&) {
+    const Buffer buffer = find_buffer(ref, rank).buffer;
     bool is_marked = false;
     for (const Mark& mark : marks_) {
       const bool inside = mark.data >= buffer.data &&
@@ -101,8 +106,8 @@ void Engine::allocate(const verb::Allocate& what, std::optional<int> rank) {
 }
 
 void Engine::free(const BufferRef& ref) {
-  on_ranks(ref, [&](Rank& rank, RankState& state) {
-    const FoundBuffer found = find_buffer(ref, rank.index);
+  in_turn(ref.rank, [&](Rank& rank, RankState& state) {
+    const FoundBuffer found = find_buffer(ref, rank);
     if (found.is_part) refuse("'" + ref.buffer + "' is part of the workspace: free that");
     if (!freed_.insert({rank.index, found.buffer.id}).second) {
       refuse("'" + ref.buffer + "' was given back already");
@@ -120,8 +125,8 @@ void Engine::free(const BufferRef& ref) {
 
 // The old memory stays: a graph that knows it goes on reading what was there last.
 void Engine::rebind(const BufferRef& ref) {
-  on_ranks(ref, [&](Rank& rank, RankState&) {
-    const FoundBuffer found = find_buffer(ref, rank.index);
+  in_turn(ref.rank, [&](Rank& rank, RankState&) {
+    const FoundBuffer found = find_buffer(ref, rank);
     budget_.take(static_cast<double>(found.buffer.size_bytes), "another '" + ref.buffer + "'");
     found.replace(rank.runtime.allocate(ref.buffer, found.buffer.size_bytes));
   });
@@ -129,8 +134,8 @@ void Engine::rebind(const BufferRef& ref) {
 
 void Engine::remap(const BufferRef& ref) {
   drain();
-  on_ranks(ref, [&](Rank& rank, RankState&) {
-    const FoundBuffer found = find_buffer(ref, rank.index);
+  in_turn(ref.rank, [&](Rank& rank, RankState&) {
+    const FoundBuffer found = find_buffer(ref, rank);
     if (found.is_part) refuse("'" + ref.buffer + "' is part of the workspace: remap that");
     found.replace(rank.runtime.remap(found.buffer));
   });

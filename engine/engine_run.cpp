@@ -4,6 +4,7 @@
 
 #include "core/error.hpp"
 #include "engine/engine_state.hpp"
+#include "engine/memory_needs.hpp"
 
 namespace dcp {
 
@@ -38,6 +39,10 @@ BatchLayout Engine::lay_out(const Batch& batch) const {
                                     std::to_string(capacity_.num_blocks));
   }
   return layout;
+}
+
+void Engine::require_memory_for_checks(std::int64_t rows) const {
+  budget_.require(check_bytes(scenario_, plan_.shape(0, rows)), "copies that check the results");
 }
 
 void Engine::load_metadata(const StepRun& run, const std::string& stream) {
@@ -83,7 +88,7 @@ void Engine::take_pending(const StepRequest& request, const EngineStep& step,
                                     " launches would be pending: sync between them");
   }
   if (!request.wait) pending_launches_ += request.times;
-  double bytes = 2 * step_bytes(plan_, step, scenario_.world_size);
+  double bytes = 2 * step_bytes(scenario_, plan_, step.ubatches);
   for (int rank = 0; rank < scenario_.world_size; ++rank) {
     const StepShape shape = plan_.shape(rank, step.rows);
     const double keys =
@@ -130,6 +135,7 @@ StepRun Engine::replay(const StepRequest& request) {
                                     " rows, batch " + batch.name + " has " +
                                     std::to_string(layout.rows));
   }
+  require_memory_for_checks(step->rows);
   take_pending(request, *step, layout);
   release_eager_step();
   StepRun run{.step = step, .layout = std::move(layout), .ranks = ranks_of(request, scenario_)};
@@ -149,7 +155,8 @@ StepRun Engine::run_eagerly(const StepRequest& request, BatchLayout layout) {
   step->name = "eager";
   step->rows = layout.rows;
   step->ubatches = cut_ubatches(scenario_, request.batch, layout.rows, layout.rows);
-  budget_.take(step_bytes(plan_, *step, scenario_.world_size), "buffers of an eager step");
+  budget_.take(step_bytes(scenario_, plan_, step->ubatches), "buffers of an eager step");
+  require_memory_for_checks(layout.rows);
   require_lse_tag();
   take_pending(request, *step, layout);
   release_eager_step();
@@ -157,9 +164,9 @@ StepRun Engine::run_eagerly(const StepRequest& request, BatchLayout layout) {
   eager_ = std::move(step);
   StepRun run{
       .step = eager_.get(), .layout = std::move(layout), .ranks = ranks_of(request, scenario_)};
-  each_rank([&](Rank& rank, RankState&) {
-    eager_->ranks.emplace_back().shape = plan_.shape(rank.index, eager_->rows);
-  });
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    eager_->ranks.emplace_back().shape = plan_.shape(static_cast<int>(rank), eager_->rows);
+  }
   each_rank(run.ranks, [&](Rank& rank, RankState& state) {
     eager_->ranks[rank.index] = make_rank_step(rank, state, *eager_);
   });
@@ -184,9 +191,7 @@ void Engine::copy_results(StepRun& run, const std::string& stream) {
   copy->rows = run.step->rows;
   copy->ubatches = run.step->ubatches;
   run.queries.resize(ranks_.size());
-  each_rank([&](Rank& rank, RankState&) {
-    copy->ranks.emplace_back().shape = run.step->ranks[rank.index].shape;
-  });
+  for (const RankStep& rank : run.step->ranks) copy->ranks.emplace_back().shape = rank.shape;
   each_rank(run.ranks, [&](Rank& rank, RankState& state) {
     const Stream source = state.stream(rank.runtime, stream);
     const auto copied = [&](const Buffer& buffer) {

@@ -48,7 +48,4 @@ std::vector<int> all_ranks(const Scenario& scenario);
 // What a step of the plan asks the workspace for: `rows` of one ubatch.
 WorkspaceNeed need_of(const Scenario& scenario, const BufferPlan& plan, std::int64_t rows);
 
-// Bytes of the buffers of a step, on all ranks.
-double step_bytes(const StepPlan& plan, const EngineStep& step, int world_size);
-
 }  // namespace dcp

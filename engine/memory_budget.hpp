@@ -12,6 +12,9 @@ class MemoryBudget {
   MemoryBudget();  // a share of this machine's memory
 
   // StepError capacity where the bytes do not fit beside those taken before. `what` they are for.
+  void require(double size_bytes, std::string_view what) const;
+
+  // The same, and they stay taken.
   void take(double size_bytes, std::string_view what);
 
  private:

@@ -49,11 +49,13 @@ bool expects_mismatch(const Expect& expect) {
 }
 
 std::string list_text(const std::vector<std::int64_t>& values) {
+  constexpr std::size_t kShown = 64;
   std::string text = "[";
-  for (std::size_t i = 0; i < values.size(); ++i) {
+  for (std::size_t i = 0; i < std::min(values.size(), kShown); ++i) {
     text += (i == 0 ? "" : ", ") + std::to_string(values[i]);
   }
-  return text + "]";
+  if (values.size() <= kShown) return text + "]";
+  return text + ", ... (" + std::to_string(values.size()) + " in all)]";
 }
 
 namespace {

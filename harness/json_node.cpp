@@ -4,12 +4,10 @@
 #include <cctype>
 #include <cmath>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <limits>
 
 #include "core/error.hpp"
+#include "core/input_file.hpp"
 #include "core/spelling.hpp"
 
 namespace dcp {
@@ -62,11 +60,37 @@ Place place_of(const std::string& path, std::string_view text, std::size_t byte)
           .column = static_cast<int>(before.size() - line_begin) + 1};
 }
 
+// Where the parser gives up: its exception for a number that no double holds does not say.
+class EndOfSense : public nlohmann::json_sax<Json> {
+ public:
+  std::size_t byte() const { return byte_; }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return true; }
+  bool key(string_t&) override { return true; }
+  bool end_object() override { return true; }
+  bool start_array(std::size_t) override { return true; }
+  bool end_array() override { return true; }
+  bool parse_error(std::size_t position, const std::string&, const Json::exception&) override {
+    byte_ = position;
+    return false;
+  }
+
+ private:
+  std::size_t byte_ = 0;
+};
+
 }  // namespace
 
 void JsonNode::refuse(std::string_view why) const {
-  const std::string place = place_.to_string();
-  throw InputError({.file = *file_}, (place.empty() ? "" : place + ": ").append(why));
+  if (place_.empty()) throw InputError({.file = *file_, .line = 1, .column = 1}, why);
+  throw InputError({.file = *file_}, (place_.to_string() + ": ").append(why));
 }
 
 void JsonNode::refuse_found(std::string_view expected) const {
@@ -156,23 +180,20 @@ std::vector<double> JsonNode::numbers(std::int64_t count) const {
   return values;
 }
 
-nlohmann::json read_json_file(const std::string& path, std::uintmax_t max_size_bytes) {
-  std::error_code error;
-  const std::uintmax_t size_bytes = std::filesystem::file_size(path, error);
-  std::ifstream stream(path, std::ios::binary);
-  if (error || !stream) throw InputError({.file = path}, "cannot read this file");
-  if (size_bytes > max_size_bytes) {
-    throw InputError({.file = path}, "the file has " + std::to_string(size_bytes) +
-                                         " bytes; at most " + std::to_string(max_size_bytes) +
-                                         " are read");
+nlohmann::json read_json_file(const std::string& path, std::size_t max_size_bytes) {
+  const std::string text = read_input_file(path, max_size_bytes);
+  if (text.size() > max_size_bytes) {
+    throw InputError({.file = path},
+                     "longer than " + std::to_string(max_size_bytes >> 20) + " MiB");
   }
-  const std::string text{std::istreambuf_iterator<char>(stream), {}};
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& refused) {
     throw InputError(place_of(path, text, refused.byte), reason_of(refused));
   } catch (const Json::exception& refused) {  // a number that no double holds
-    throw InputError({.file = path}, reason_of(refused));
+    EndOfSense end;
+    Json::sax_parse(text, &end);
+    throw InputError(place_of(path, text, end.byte()), reason_of(refused));
   }
 }
 

@@ -56,6 +56,6 @@ class JsonNode {
 
 // Parses the file. Throws InputError where it cannot be read, is larger than `max_size_bytes`, or
 // is not JSON: then with line and column.
-nlohmann::json read_json_file(const std::string& path, std::uintmax_t max_size_bytes);
+nlohmann::json read_json_file(const std::string& path, std::size_t max_size_bytes);
 
 }  // namespace dcp

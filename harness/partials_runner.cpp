@@ -4,7 +4,6 @@
 #include <cassert>
 #include <span>
 
-#include "comm/simulated/host_world.hpp"
 #include "core/poison.hpp"
 #include "runtime/capture_guard.hpp"
 
@@ -194,19 +193,22 @@ PartialsResult run_partials(const Strategy& strategy, const PartialsCase& partia
                             const PartialsOptions& options) {
   assert(partials.num_heads % partials.world_size == 0);
   assert(partials.ranks.size() == static_cast<std::size_t>(partials.world_size));
-  HostWorld world(partials.world_size, options.seed);
-  std::vector<RankStep> steps;
-  steps.reserve(partials.ranks.size());
-  world.each_rank([&](Rank& rank) { steps.emplace_back(rank, strategy, partials, options); });
+  const std::unique_ptr<World> made = make_world(
+      {.backend = options.backend, .world_size = partials.world_size, .seed = options.seed});
+  World& world = *made;
+  std::vector<std::optional<RankStep>> steps(partials.ranks.size());
+  world.each_rank([&](Rank& rank) {
+    steps[static_cast<std::size_t>(rank.index)].emplace(rank, strategy, partials, options);
+  });
   const auto step_of = [&](const Rank& rank) -> RankStep& {
-    return steps[static_cast<std::size_t>(rank.index)];
+    return *steps[static_cast<std::size_t>(rank.index)];
   };
   if (options.num_replays > 0) {
     world.each_rank([&](Rank& rank) { step_of(rank).capture(rank); });
   }
-  for (RankStep& step : steps) step.write_inputs();
+  for (auto& step : steps) step->write_inputs();
   for (int pass = 0; pass < std::max(1, options.num_replays); ++pass) {
-    for (RankStep& step : steps) step.poison_results();
+    for (auto& step : steps) step->poison_results();
     world.each_rank([&](Rank& rank) {
       if (options.num_replays > 0) {
         step_of(rank).launch();
@@ -217,9 +219,9 @@ PartialsResult run_partials(const Strategy& strategy, const PartialsCase& partia
     world.drain();
   }
   PartialsResult result{.keeps_all_heads = strategy.keeps_all_heads(),
-                        .egress_bytes = steps.front().egress_bytes(),
+                        .egress_bytes = steps.front()->egress_bytes(),
                         .ranks = {}};
-  for (RankStep& step : steps) result.ranks.push_back(step.results());
+  for (auto& step : steps) result.ranks.push_back(step->results());
   return result;
 }
 

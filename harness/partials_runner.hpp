@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "comm/make_world.hpp"
 #include "runtime/graph_record.hpp"
 #include "strategies/strategy.hpp"
 
@@ -40,6 +41,7 @@ struct PartialsCase {
 };
 
 struct PartialsOptions {
+  BackendChoice backend = {};
   A2aLayout a2a_layout = A2aLayout::kInterleaved;
   DType reduce_dtype = DType::kBf16;  // of the sum in ag_rs and ag_ar
   bool return_lse = true;

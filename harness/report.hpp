@@ -12,7 +12,7 @@
 
 namespace dcp {
 
-enum class Status : std::uint8_t { kPass, kFail, kError };  // kError: bad input
+enum class Status : std::uint8_t { kPass, kFail, kError };  // kError: it could not be run
 
 std::string_view name(Status status);
 
@@ -76,7 +76,7 @@ struct ScenarioReport {
   std::string file;
   std::string strategy;
   Status status = Status::kPass;
-  std::string bad_input;  // message of the InputError, with its place
+  std::string bad_input;  // why it could not be run, with the place
   std::vector<StepReport> steps;
   Coverage coverage;
   double seconds = 0;

@@ -1,6 +1,8 @@
 #include "harness/scenario_runner.hpp"
 
 #include <chrono>
+#include <new>
+#include <stdexcept>
 
 #include "harness/step_runner.hpp"
 
@@ -26,6 +28,21 @@ std::vector<Step> default_steps(const Scenario& scenario) {
   return steps;
 }
 
+void end_with(ScenarioReport& report, const std::exception& error) {
+  report.status = Status::kError;
+  if (dynamic_cast<const InputError*>(&error) != nullptr) {
+    report.bad_input = error.what();
+  } else if (dynamic_cast<const StepError*>(&error) != nullptr) {  // before the first step
+    report.bad_input = InputError({report.file}, error.what()).what();
+  } else if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+             dynamic_cast<const std::length_error*>(&error) != nullptr) {
+    report.bad_input = InputError({report.file}, "this machine's memory does not hold it").what();
+  } else {
+    report.bad_input =
+        InputError({report.file}, std::string("internal error: ") + error.what()).what();
+  }
+}
+
 ScenarioReport run_scenario(const Scenario& scenario, const Strategy& strategy,
                             const RunOptions& options) {
   const auto begin = std::chrono::steady_clock::now();
@@ -38,15 +55,13 @@ ScenarioReport run_scenario(const Scenario& scenario, const Strategy& strategy,
     try {
       for (std::size_t i = 0; i < steps.size(); ++i) runner.run(steps[i], static_cast<int>(i));
       runner.finish();
-    } catch (const InputError& error) {
-      report.status = Status::kError;
-      report.bad_input = error.what();
+    } catch (const std::exception& error) {
+      end_with(report, error);
     }
     report.steps = runner.reports();
     report.coverage = runner.coverage();
-  } catch (const InputError& error) {  // of the folder for dumps
-    report.status = Status::kError;
-    report.bad_input = error.what();
+  } catch (const std::exception& error) {  // before the first step
+    end_with(report, error);
   }
   for (const StepReport& step : report.steps) {
     const bool fell_short = step.status != Status::kPass && report.status == Status::kPass;

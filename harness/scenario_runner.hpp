@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <string>
 #include <vector>
 
+#include "comm/make_world.hpp"
 #include "core/scenario_reader.hpp"
 #include "harness/report.hpp"
 #include "strategies/strategy.hpp"
@@ -15,6 +17,7 @@ namespace dcp {
 class ScheduleTrace;
 
 struct RunOptions {
+  BackendChoice backend = {};
   std::uint64_t seed = 0;                // of the schedule
   std::string dump_folder = {};          // for every tensor of every computing step; empty: none
   std::vector<Override> overrides = {};  // that the scenario was read with, for the dump
@@ -25,7 +28,10 @@ struct RunOptions {
 // order, and all of it once more.
 std::vector<Step> default_steps(const Scenario& scenario);
 
-// Never throws for what a scenario does: bad input ends the run with Status::kError.
+// Ends the report with Status::kError and one line that names its file, whatever was thrown.
+void end_with(ScenarioReport& report, const std::exception& error);
+
+// Never throws: what ends the run early ends its report.
 ScenarioReport run_scenario(const Scenario& scenario, const Strategy& strategy,
                             const RunOptions& options);
 

@@ -11,13 +11,15 @@ namespace dcp {
 Session::Session(const Scenario& scenario, const Strategy& strategy, const RunOptions& options)
     : scenario_(scenario),
       strategy_(strategy),
-      world_(scenario.world_size, options.seed, scenario.graph.ubatches),
-      checker_(scenario, strategy, options) {
-  world_.observe(options.trace);
-}
+      world_(make_world({.backend = options.backend,
+                         .world_size = scenario.world_size,
+                         .num_communicators = scenario.graph.ubatches,
+                         .seed = options.seed,
+                         .observer = options.trace})),
+      checker_(scenario, strategy, options) {}
 
 Engine& Session::engine() {
-  if (engine_ == nullptr) engine_ = std::make_unique<Engine>(scenario_, strategy_, world_);
+  if (engine_ == nullptr) engine_ = std::make_unique<Engine>(scenario_, strategy_, *world_);
   return *engine_;
 }
 
@@ -34,7 +36,7 @@ void Session::set_stub(verb::StubMode mode) {
 Disturbances& Session::disturbances() {
   if (disturbances_ == nullptr) {
     disturbances_ = std::make_unique<Disturbances>();
-    world_.interfere(disturbances_.get());
+    world_->interfere(disturbances_.get());
   }
   return *disturbances_;
 }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/simulated/host_world.hpp"
+#include "comm/world.hpp"
 #include "engine/engine.hpp"
 #include "harness/step_checker.hpp"
 #include "harness/verbs/disturbances.hpp"
@@ -19,7 +19,7 @@ class Session {
   Session(const Scenario& scenario, const Strategy& strategy, const RunOptions& options);
 
   const Scenario& scenario() const { return scenario_; }
-  World& world() { return world_; }
+  World& world() { return *world_; }
   Engine& engine();  // made when the first step needs it
   bool has_engine() const { return engine_ != nullptr; }
   const Batch& batch(const std::string& name) const;
@@ -62,7 +62,7 @@ class Session {
   const Scenario& scenario_;
   const Strategy& strategy_;
   std::unique_ptr<Disturbances> disturbances_;  // outlives what is held back in the world
-  HostWorld world_;
+  std::unique_ptr<World> world_;
   std::unique_ptr<Engine> engine_;
   StepChecker checker_;
   std::vector<Deferred> deferred_;

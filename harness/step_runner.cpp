@@ -17,7 +17,7 @@ constexpr std::array kBadInput = {
     "qsl_not_monotone",   "qsl_without_seq_lens", "seq_len_below_query_len",
     "negative_local_len", "heads_not_divisible",  "ubatch_out_of_range",
     "capacity",           "no_such_graph",        "no_such_buffer",
-    "alignment",          "unsupported_dtype",    "unsupported"};
+    "alignment",          "unsupported_dtype",    "local_lens_mismatch"};
 
 bool is_bad_input(const std::string& kind) {
   return std::find(kBadInput.begin(), kBadInput.end(), kind) != kBadInput.end();
@@ -110,7 +110,8 @@ void StepRunner::hold_to_findings(const Step& step, const Expect& expect,
   if (report.error && expect.error != report.error->kind) {
     const std::string text = report.error->kind + ": " + report.error->why;
     if (!expect.error && is_bad_input(report.error->kind)) {
-      const std::string name = batch_of(step.verb);
+      const bool is_of_batch = report.error->kind != "no_such_graph";
+      const std::string name = is_of_batch ? batch_of(step.verb) : "";
       throw InputError(name.empty() ? step.place : session_.batch(name).place, text);
     }
     report.problems.push_back("error " + text +

@@ -108,7 +108,8 @@ void add_seed_ag(const VectorCase& test, std::span<const CombinedRow> right,
 }
 
 VectorVerdict check_variant(const VectorCase& test, std::span<const CombinedRow> right,
-                            const Strategy& strategy, const Variant& variant, std::uint64_t seed) {
+                            const Strategy& strategy, const Variant& variant,
+                            const VectorOptions& options) {
   VectorVerdict verdict;
   verdict.strategy = strategy.name();
   verdict.variant = variant.name;
@@ -116,10 +117,11 @@ VectorVerdict check_variant(const VectorCase& test, std::span<const CombinedRow>
       combine_tolerance(strategy, test.partials, variant.reduce_dtype);
   try {
     const PartialsResult result = run_partials(strategy, test.partials,
-                                               {.a2a_layout = variant.a2a_layout,
+                                               {.backend = options.backend,
+                                                .a2a_layout = variant.a2a_layout,
                                                 .reduce_dtype = variant.reduce_dtype,
                                                 .return_lse = true,
-                                                .seed = seed,
+                                                .seed = options.seed,
                                                 .num_replays = 1});
     verdict.ours = check_combined(test.partials, result, right, tolerance);
     const bool packs = strategy.name() == "a2a" && variant.name.empty();
@@ -142,12 +144,12 @@ VectorVerdict check_variant(const VectorCase& test, std::span<const CombinedRow>
 
 std::vector<VectorVerdict> check_vector_case(const VectorCase& test,
                                              std::span<const Strategy* const> strategies,
-                                             std::uint64_t seed) {
+                                             const VectorOptions& options) {
   const std::vector<CombinedRow> right = right_rows(test);
   std::vector<VectorVerdict> verdicts;
   for (const Strategy* strategy : strategies) {
     for (const Variant& variant : variants_of(*strategy, test.partials.dtype)) {
-      verdicts.push_back(check_variant(test, right, *strategy, variant, seed));
+      verdicts.push_back(check_variant(test, right, *strategy, variant, options));
     }
   }
   return verdicts;

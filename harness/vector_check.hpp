@@ -45,10 +45,14 @@ struct VectorVerdict {
   }
 };
 
+struct VectorOptions {
+  BackendChoice backend = {};
+  std::uint64_t seed = 1;  // of the schedule
+};
+
 // One verdict per strategy, followed by those of its variants. The steps are captured and replayed;
-// `seed` is that of the schedule.
 std::vector<VectorVerdict> check_vector_case(const VectorCase& test,
                                              std::span<const Strategy* const> strategies,
-                                             std::uint64_t seed);
+                                             const VectorOptions& options);
 
 }  // namespace dcp

@@ -3,13 +3,14 @@
 #include <array>
 #include <cstring>
 
+#include "core/yaml_text.hpp"
 #include "harness/json_node.hpp"
 
 namespace dcp {
 
 namespace {
 
-constexpr std::uintmax_t kMaxFileBytes = std::uintmax_t{256} << 20;
+constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 constexpr std::int64_t kMaxWorldSize = 64;
 constexpr std::int64_t kMaxTokens = std::int64_t{1} << 20;
 constexpr std::int64_t kMaxHeads = 1024;
@@ -27,12 +28,13 @@ DType read_dtype(const JsonNode& node) {
   for (const DType dtype : {DType::kFp16, DType::kBf16, DType::kFp32}) {
     if (name(dtype) == text) return dtype;
   }
-  node.refuse("fp16, bf16 or fp32 expected, '" + text + "' found");
+  node.refuse("fp16, bf16 or fp32 expected, '" + shown(text) + "' found");
 }
 
 LseBase read_base(const JsonNode& node) {
   const std::string text = node.text();
-  if (text != "e" && text != "2") node.refuse("\"e\" or \"2\" expected, '" + text + "' found");
+  if (text != "e" && text != "2")
+    node.refuse("\"e\" or \"2\" expected, '" + shown(text) + "' found");
   return text == "2" ? LseBase::kTwo : LseBase::kE;
 }
 

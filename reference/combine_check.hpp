@@ -6,6 +6,7 @@
 #include "reference/layer_check.hpp"
 #include "reference/observation.hpp"
 #include "reference/step_geometry.hpp"
+#include "reference/wanted_row.hpp"
 
 namespace dcp {
 

@@ -10,6 +10,7 @@
 
 #include "core/data.hpp"
 #include "core/scenario.hpp"
+#include "reference/compare.hpp"
 #include "reference/observation.hpp"
 #include "reference/step_geometry.hpp"
 

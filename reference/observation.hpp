@@ -1,14 +1,12 @@
-// What the ranks of an engine left behind in one layer, and its comparison with what is wanted.
+// What the ranks of an engine left behind in one layer. Without Eigen: engines' runners include it.
 #pragma once
 
-#include <Eigen/Core>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "core/dtype.hpp"
-#include "reference/compare.hpp"
 
 namespace dcp {
 
@@ -51,27 +49,5 @@ struct ObservedOutput {
   enum class Which : std::uint8_t { kResult, kContext, kNewTokens } which;
   DType dtype;
 };
-
-// The right values of one row and head, and how far a result may be off.
-struct WantedRow {
-  Eigen::ArrayXd out;            // [D]
-  Eigen::ArrayXd out_tolerance;  // [D]
-  double lse;
-  double lse_tolerance;
-};
-
-// Compares `got` [D] of `dtype`, whose head is at `at`, element by element. An infinity is right
-// where the right value overflows the dtype.
-void compare_elements(Comparison& comparison, ElementPlace at, std::span<const float> got,
-                      const WantedRow& want, DType dtype);
-
-// Compares an output of a row, and its lse where it has one, on the rank that `at` names, or does
-// nothing where that rank does not hold the head. `at.head` is a head of the group.
-void compare_output(Comparison& comparison, ElementPlace at, const ObservedOutput& observed,
-                    const WantedRow& want);
-
-// The same on every rank.
-void compare_outputs(Comparison& comparison, ElementPlace at, const ObservedOutput& observed,
-                     const WantedRow& want);
 
 }  // namespace dcp

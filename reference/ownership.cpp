@@ -50,11 +50,12 @@ std::vector<int> list_owners(const Scenario& scenario, const Batch& batch, int r
   return owners;
 }
 
-std::vector<std::vector<Eigen::Index>> list_tokens(const std::vector<int>& owners, int world_size) {
-  std::vector<std::vector<Eigen::Index>> tokens(static_cast<std::size_t>(world_size));
+std::vector<std::vector<std::ptrdiff_t>> list_tokens(const std::vector<int>& owners,
+                                                     int world_size) {
+  std::vector<std::vector<std::ptrdiff_t>> tokens(static_cast<std::size_t>(world_size));
   for (std::size_t token = 0; token < owners.size(); ++token) {
     if (owners[token] < 0) continue;
-    tokens[static_cast<std::size_t>(owners[token])].push_back(static_cast<Eigen::Index>(token));
+    tokens[static_cast<std::size_t>(owners[token])].push_back(static_cast<std::ptrdiff_t>(token));
   }
   return tokens;
 }

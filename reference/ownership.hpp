@@ -2,7 +2,7 @@
 // of core/sharding.hpp are checked against this, so they are not used here.
 #pragma once
 
-#include <Eigen/Core>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -30,6 +30,7 @@ std::vector<RowKeys> list_row_keys(const Batch& batch, std::int64_t num_rows);
 std::vector<int> list_owners(const Scenario& scenario, const Batch& batch, int request);
 
 // For each rank, its tokens in global order. [N][local length]
-std::vector<std::vector<Eigen::Index>> list_tokens(const std::vector<int>& owners, int world_size);
+std::vector<std::vector<std::ptrdiff_t>> list_tokens(const std::vector<int>& owners,
+                                                     int world_size);
 
 }  // namespace dcp

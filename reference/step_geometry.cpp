@@ -34,7 +34,7 @@ StepGeometry::StepGeometry(const Scenario& scenario, const Batch& batch, std::in
   }
 }
 
-std::span<const Eigen::Index> StepGeometry::visible_tokens(std::int64_t row, int rank) const {
+std::span<const std::ptrdiff_t> StepGeometry::visible_tokens(std::int64_t row, int rank) const {
   const RowKeys& keys = this->row(row);
   if (keys.request < 0) return {};
   const auto& owned =

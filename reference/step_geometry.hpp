@@ -2,7 +2,7 @@
 // attends to on which rank, and how the strategy rounds.
 #pragma once
 
-#include <Eigen/Core>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -45,7 +45,7 @@ class StepGeometry {
   // Global tokens that a row attends to on a rank, ascending: those of its context only where new
   // tokens are attended to apart; none for a padding row. The row is empty on that rank where this
   // is.
-  std::span<const Eigen::Index> visible_tokens(std::int64_t row, int rank) const;
+  std::span<const std::ptrdiff_t> visible_tokens(std::int64_t row, int rank) const;
 
   // Index of a row and head in a [T, H] tensor.
   std::size_t index(std::int64_t row, int head) const {
@@ -62,9 +62,9 @@ class StepGeometry {
   LseTag lse_;
   double softmax_scale_;
   CombineTolerance tolerance_;
-  std::vector<RowKeys> rows_;                                   // [T]
-  std::vector<std::vector<int>> owners_;                        // [R][L]
-  std::vector<std::vector<std::vector<Eigen::Index>>> tokens_;  // [R][N][local length]
+  std::vector<RowKeys> rows_;                                     // [T]
+  std::vector<std::vector<int>> owners_;                          // [R][L]
+  std::vector<std::vector<std::vector<std::ptrdiff_t>>> tokens_;  // [R][N][local length]
 };
 
 }  // namespace dcp

@@ -18,8 +18,8 @@ class CaptureGuard {
     if (!open_) return;
     try {
       runtime_.destroy(runtime_.end_capture(stream_));
-    } catch (const ApiError&) {
-      // The capture had been invalidated; ending it was all that was wanted.
+    } catch (...) {
+      // The capture had been invalidated, or memory is out; ending it was all that was wanted.
     }
   }
 

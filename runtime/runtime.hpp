@@ -51,16 +51,17 @@ class Runtime {
   virtual void free(const Buffer& buffer) = 0;
 
   // Other memory behind the same address, which is a new allocation of the old name. Only while
-  // nothing is pending. StepError `unsupported` where the backend cannot.
+  // nothing is pending. StepError backend_unavailable where the backend cannot.
   virtual Buffer remap(const Buffer& buffer) {
     static_cast<void>(buffer);
-    throw StepError("unsupported", "this backend cannot change the memory behind an address");
+    throw StepError("backend_unavailable",
+                    "this backend cannot change the memory behind an address");
   }
 
   // From here on captures take memory from one pool: what one capture gave back, a later one may
-  // get. StepError `unsupported` as above.
+  // get. StepError as above.
   virtual void share_pool() {
-    throw StepError("unsupported", "this backend has a pool for each capture");
+    throw StepError("backend_unavailable", "this backend has a pool for each capture");
   }
 
   // Adds the op to the stream. `params` are copied now: later changes of them have no effect.

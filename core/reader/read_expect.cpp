@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "core/reader/map_reader.hpp"
 #include "core/reader/read_verbs.hpp"
 #include "core/reader/words.hpp"
@@ -44,6 +46,11 @@ void read_by_strategy(const YamlNode& node, const std::string& key, const StepSc
   if (node.kind != YamlNode::Kind::kMap) refuse_type(node, key, "a map of strategies");
   for (const YamlNode::Entry& entry : node.entries) {
     const std::string strategy = read_kind(entry.key, key, strategy_kinds());
+    const auto& run = scope.scenario.strategies;
+    if (std::find(run.begin(), run.end(), strategy) == run.end()) {
+      refuse(entry.key, "'" + key + "' names '" + strategy +
+                            "', which is not among the scenario's strategies");
+    }
     if (const YamlNode* nested = entry.value.find("by_strategy")) {
       refuse(*nested, "'by_strategy' inside 'by_strategy'");
     }

@@ -79,9 +79,10 @@ Verb read_eager(const YamlNode& value, const std::string& key, StepScope& scope)
 
 Verb read_together(const YamlNode& value, const std::string& key, StepScope& scope) {
   if (scope.inside_together) refuse(value, "'together' inside 'together'");
-  if (value.kind != YamlNode::Kind::kList || value.items.empty()) {
+  if (value.kind != YamlNode::Kind::kList) {
     refuse_type(value, key, "a list of steps, each with its own rank");
   }
+  if (value.items.empty()) refuse(value, "'together' must name at least one step");
   scope.inside_together = true;
   verb::Together together;
   std::set<int> ranks;

@@ -93,6 +93,17 @@ std::string read_step_name(const YamlNode& node, const StepScope& scope) {
   return name;
 }
 
+// A step and its buffer may each name the rank, and only one of them may.
+void check_rank_of_buffer(const YamlNode& rank, const Verb& verb) {
+  std::visit(
+      [&](const auto& used) {
+        if constexpr (requires { used.buffer.rank; }) {
+          if (used.buffer.rank) refuse(rank, "'rank' is given here and with the buffer");
+        }
+      },
+      verb);
+}
+
 void check_forward_references(const StepScope& scope) {
   for (const auto& [node, name] : scope.until) {
     if (scope.step_names.count(name) > 0) continue;
@@ -111,6 +122,7 @@ Step read_step(const YamlNode& node, StepScope& scope) {
   step.verb = find_verb(verb.key.text)->read(verb.value, verb.key.text, scope);
   if (const YamlNode* rank = node.find("rank")) {
     step.rank = static_cast<int>(read_integer(*rank, "rank", {0, scope.scenario.world_size - 1}));
+    check_rank_of_buffer(*rank, step.verb);
   }
   if (const YamlNode* expect = node.find("expect")) {
     step.expect = read_expect(*expect, "expect", scope);

@@ -1,4 +1,6 @@
 // What the format has and the engine has not yet. Each line goes when its feature comes.
+#include "core/supported.hpp"
+
 #include <algorithm>
 
 #include "core/scenario_reader.hpp"
@@ -7,33 +9,30 @@ namespace dcp {
 
 namespace {
 
-// Text of the value where it is not supported, else "".
 struct Setting {
-  std::string_view key;
-  std::string (*unsupported)(const Scenario& scenario);
+  UnsupportedSetting what;
+  bool (*is_used)(const Scenario& scenario);
 };
 
 constexpr Setting kSettings[] = {
-    {"strategy",
-     [](const Scenario& s) -> std::string {
-       return std::count(s.strategies.begin(), s.strategies.end(), "direct") > 0 ? "direct" : "";
+    {{"strategy", "direct"},
+     [](const Scenario& s) {
+       return std::count(s.strategies.begin(), s.strategies.end(), "direct") > 0;
      }},
-    {"query",
-     [](const Scenario& s) -> std::string {
-       return s.query == QueryMode::kDirect ? "direct" : "";
+    {{"query", "direct"}, [](const Scenario& s) { return s.query == QueryMode::kDirect; }},
+    {{"attention_split", "context_then_new with attention: mla"},
+     [](const Scenario& s) {
+       return s.attention_split == AttentionSplit::kContextThenNew &&
+              s.model.attention == Attention::kMla;
      }},
-    {"attention_split",
-     [](const Scenario& s) -> std::string {
-       if (s.attention_split == AttentionSplit::kNone) return "";
-       if (s.model.attention == Attention::kMla) return "context_then_new with attention: mla";
-       return s.data.kind == DataKind::kGiven ? "context_then_new with data: given" : "";
+    {{"attention_split", "context_then_new with data: given"},
+     [](const Scenario& s) {
+       return s.attention_split == AttentionSplit::kContextThenNew &&
+              s.data.kind == DataKind::kGiven;
      }},
-    {"kv.dtype",
-     [](const Scenario& s) -> std::string {
-       return s.kv.dtype == DType::kFp8E4m3 ? "fp8_e4m3" : "";
-     }},
-    {"kv_gather",
-     [](const Scenario& s) -> std::string { return s.kv_gather ? "{tokens, dim, dtype}" : ""; }},
+    {{"kv.dtype", "fp8_e4m3"}, [](const Scenario& s) { return s.kv.dtype == DType::kFp8E4m3; }},
+    {{"kv_gather", "{tokens, dim, dtype}"},
+     [](const Scenario& s) { return s.kv_gather.has_value(); }},
 };
 
 // What of a step is not supported, as "set.epoch", else "".
@@ -44,6 +43,11 @@ std::string unsupported_part(const Verb& verb) {
   if (stall != nullptr && stall->at != "combine") return "stall.at: " + stall->at;
   return "";
 }
+
+// What all ranks do together, unless it stands inside `together`.
+constexpr std::string_view kVerbsOfAllRanks[] = {
+    "capture", "together", "sync", "lock", "grow", "stub_attention", "destroy",
+};
 
 bool expects_hazards(const Expect& expect) {
   return !expect.hazards.empty() ||
@@ -66,6 +70,15 @@ Place place_of(const Scenario& scenario, std::string key) {
   throw InputError(place, "'" + what + "' is not supported yet");
 }
 
+void require_all_ranks(const Scenario& scenario, const Step& step, const std::string& path) {
+  const bool is_of_all = std::find(std::begin(kVerbsOfAllRanks), std::end(kVerbsOfAllRanks),
+                                   step.verb_name) != std::end(kVerbsOfAllRanks);
+  if (!step.rank || !is_of_all) return;
+  throw InputError(place_of(scenario, path + "rank"),
+                   "'rank' does not apply to '" + step.verb_name +
+                       "': all ranks do it ('together' gives ranks steps of their own)");
+}
+
 // `path`: of the step's keys in the file.
 void require_supported_step(const Scenario& scenario, const Step& step, const std::string& path) {
   const std::string part = unsupported_part(step.verb);
@@ -82,15 +95,26 @@ void require_supported_step(const Scenario& scenario, const Step& step, const st
 
 }  // namespace
 
+std::vector<UnsupportedSetting> unsupported_settings() {
+  std::vector<UnsupportedSetting> settings;
+  for (const Setting& setting : kSettings) settings.push_back(setting.what);
+  // Keys of steps: require_supported_step.
+  settings.push_back({"expect.hazards", "[kind, ...]"});
+  settings.push_back({"set", "epoch, strategy"});
+  settings.push_back({"stall.at", "publish, wait, read"});
+  return settings;
+}
+
 void require_supported(const Scenario& scenario) {
   for (const Setting& setting : kSettings) {
-    const std::string value = setting.unsupported(scenario);
-    if (value.empty()) continue;
-    const std::string key(setting.key);
-    refuse(place_of(scenario, key), key + ": " + value);
+    if (!setting.is_used(scenario)) continue;
+    const std::string key(setting.what.key);
+    refuse(place_of(scenario, key), key + ": " + std::string(setting.what.value));
   }
   for (std::size_t i = 0; i < scenario.steps.size(); ++i) {
-    require_supported_step(scenario, scenario.steps[i], "steps." + std::to_string(i) + ".");
+    const std::string path = "steps." + std::to_string(i) + ".";
+    require_all_ranks(scenario, scenario.steps[i], path);
+    require_supported_step(scenario, scenario.steps[i], path);
   }
 }
 

@@ -1,10 +1,26 @@
 // Verbs on captures, streams and single operations, and on dynamic values.
+#include <stdexcept>
+
 #include "harness/verbs/verbs.hpp"
 
 namespace dcp {
 
+namespace {
+
+// A word that the engine does not know is bad input at the step.
+template <class Action>
+void at_step(const VerbCall& call, const Action& action) {
+  try {
+    action();
+  } catch (const std::invalid_argument& error) {
+    throw InputError(call.step.place, error.what());
+  }
+}
+
+}  // namespace
+
 void perform(const verb::DuringCapture& verb, const VerbCall& call) {
-  call.session.engine().call_during_next_capture(verb, call.step.rank);
+  at_step(call, [&] { call.session.engine().call_during_next_capture(verb, call.step.rank); });
 }
 
 void perform(const verb::Throw& verb, const VerbCall& call) {
@@ -32,7 +48,7 @@ void perform(const verb::Place& verb, const VerbCall& call) {
 }
 
 void perform(const verb::Set& verb, const VerbCall& call) {
-  call.session.engine().set(verb, call.step.rank);
+  at_step(call, [&] { call.session.engine().set(verb, call.step.rank); });
 }
 
 }  // namespace dcp

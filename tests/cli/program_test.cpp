@@ -1,12 +1,11 @@
 // The built program, run as a user runs it.
+#include "tests/cli/program.hpp"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
+#include <sys/stat.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -18,37 +17,9 @@ using testing::IsEmpty;
 using testing::MatchesRegex;
 using testing::Not;
 
-struct Outcome {
-  int exit_code = -1;
-  std::string out;
-  std::string err;
-};
+using test::Outcome;
 
-class Program : public testing::Test {
- protected:
-  void SetUp() override { std::filesystem::create_directories(folder_); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::string path(const std::string& file) const { return (folder_ / file).string(); }
-
-  std::string text_of(const std::string& file) const {
-    std::ifstream stream(path(file));
-    return {std::istreambuf_iterator<char>(stream), {}};
-  }
-
-  // `arguments` is shell text.
-  Outcome run(const std::string& arguments) const {
-    const std::string command =
-        "'" DCPSIM_BINARY "' " + arguments + " >'" + path("out") + "' 2>'" + path("err") + "'";
-    const int status = std::system(command.c_str());
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text_of("out"), text_of("err")};
-  }
-
- private:
-  const std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) /
-      (std::string("dcpsim_") + testing::UnitTest::GetInstance()->current_test_info()->name());
-};
+class Program : public test::ProgramTest {};
 
 TEST_F(Program, VersionIsOneLine) {
   const Outcome outcome = run("--version");
@@ -97,6 +68,64 @@ TEST_F(Program, DoctorSucceedsAndWritesItsReport) {
 
 TEST_F(Program, OutputThatIsNotATerminalHasNoColor) {
   EXPECT_THAT(run("doctor").out, Not(HasSubstr("\033")));
+}
+
+constexpr const char* kScenario = "{world_size: 2, model: tiny, batches: {b: {seq_lens: [5, 3]}}}";
+
+TEST_F(Program, LostOutputIsAnError) {
+  write("x.yaml", kScenario);
+  for (const std::string& arguments : {std::string("list"), std::string("doctor"),
+                                       std::string("--help"), "run '" + path("x.yaml") + "'"}) {
+    const Outcome outcome = run(arguments + " >/dev/full #");
+    EXPECT_EQ(outcome.exit_code, 2) << arguments;
+  }
+  const Outcome shown = run("list >/dev/full 2>'" + path("shown") + "' #");
+  EXPECT_EQ(text_of("shown"), "dcpsim: error: cannot write to standard output\n");
+  for (const std::string& arguments : {std::string("list"), "run '" + path("x.yaml") + "'"}) {
+    const Outcome outcome = run(arguments + " --json /dev/full");
+    EXPECT_EQ(outcome.exit_code, 2) << arguments;
+    EXPECT_EQ(outcome.err, "/dev/full: error: cannot write this file\n") << arguments;
+  }
+}
+
+TEST_F(Program, WhatIsNoFileIsRefusedAndTheOthersRun) {
+  std::filesystem::create_directory(path("in"));
+  for (const char* extension : {"json", "yaml"}) {
+    const auto name = [&](const char* stem) { return path("in/") + stem + "." + extension; };
+    ASSERT_EQ(mkfifo(name("a").c_str(), 0600), 0);
+    std::filesystem::create_symlink(name("b"), name("b"));
+  }
+  write("in/x.yaml", kScenario);
+  for (const char* command : {"check", "run"}) {
+    const Outcome outcome = run(std::string(command) + " '" + path("in") + "'");
+    EXPECT_EQ(outcome.exit_code, 2) << command;
+    EXPECT_THAT(outcome.out, HasSubstr(": error: is not a regular file\n")) << command;
+    EXPECT_THAT(outcome.out, HasSubstr(": error: cannot be read: Too many levels")) << command;
+  }
+  EXPECT_THAT(run("run '" + path("in") + "'").out, HasSubstr("1 passed, 0 failed, 2 refused"));
+  EXPECT_EQ(run("check '" + path("in/a.json") + "'").exit_code, 2);
+  EXPECT_EQ(run("check '" + path("in/b.json") + "'").exit_code, 2);
+  EXPECT_EQ(run("run '" + path("in/b.yaml") + "/x.yaml'").exit_code, 2);
+}
+
+TEST_F(Program, AFileThatSeveralPathsNameRunsOnce) {
+  write("x.yaml", kScenario);
+  std::filesystem::create_symlink(path("x.yaml"), path("y.yaml"));
+  const std::string file = "'" + path("x.yaml") + "' ";
+  const Outcome outcome =
+      run("run " + file + file + "'" + path("./x.yaml") + "' '" + path("") + "' --strategy a2a");
+  EXPECT_EQ(outcome.exit_code, 0);
+  EXPECT_THAT(outcome.out, HasSubstr("1 passed, 0 failed, 0 refused"));
+}
+
+TEST_F(Program, ANameWithControlCharactersIsShownInOneLine) {
+  const std::string file = path("a\nb\x1B.yaml");
+  write("a\nb\x1B.yaml", "world_size: x\n");
+  const Outcome outcome = run("run '" + file + "' --set \"$(printf 'a\nb')=1\"");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.out, HasSubstr("a\\nb\\x1B.yaml"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("a\nb")));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("\x1B")));
 }
 
 }  // namespace

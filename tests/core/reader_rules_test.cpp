@@ -218,8 +218,18 @@ TEST(ReaderRules, TogetherHasStepsOfDifferentRanks) {
             "6:42: error: rank 1 has two steps inside 'together'");
   EXPECT_EQ(step_error("together: [{together: [], rank: 0}]"),
             "6:27: error: 'together' inside 'together'");
-  EXPECT_EQ(step_error("together: []"),
-            "6:15: error: 'together' must be a list of steps, each with its own rank, not a list");
+  EXPECT_EQ(step_error("together: []"), "6:15: error: 'together' must name at least one step");
+}
+
+TEST(ReaderRules, TheRankOfABufferIsGivenOnce) {
+  EXPECT_EQ(step_error("{poison: {buffer: send, rank: 0}, rank: 1}"),
+            "6:45: error: 'rank' is given here and with the buffer");
+}
+
+TEST(ReaderRules, ByStrategyNamesStrategiesThatRun) {
+  EXPECT_EQ(step_error("{eager: short, expect: {by_strategy: {ag_ar: {eager_rows: 2}}}}"),
+            "6:43: error: 'expect.by_strategy' names 'ag_ar', which is not among the scenario's "
+            "strategies");
 }
 
 TEST(ReaderRules, ByStrategyIsNotNested) {

@@ -35,7 +35,7 @@ TEST(RequireSupported, AcceptsWhatTheEngineHas) {
                            "  - poison: send\n  - stub_attention: plus_inf\n  - sync: all\n"
                            "  - eager: {batch: short, wait: true}\n"
                            "    expect: {same_bits_as: r, failures: [mismatch], error: capacity,\n"
-                           "             by_strategy: {ag_ar: {eager_rows: 1}}}\n"
+                           "             by_strategy: {a2a: {eager_rows: 1}}}\n"
                            "  - destroy: {comm: all}\n")),
             "");
   EXPECT_EQ(unsupported("world_size: 2\nmodel: llama-70b\nattention_split: context_then_new\n"
@@ -66,6 +66,18 @@ TEST(RequireSupported, NamesEachSettingAtItsPlace) {
 TEST(RequireSupported, PlacesOverridesOnTheCommandLine) {
   EXPECT_EQ(unsupported(with_keys(""), {{"query", "direct"}}),
             "--set query=direct: error: 'query: direct' is not supported yet");
+}
+
+TEST(RequireSupported, RefusesTheRankOfWhatAllRanksDo) {
+  for (const char* step : {"capture: all", "sync: all", "stub_attention: exact", "lock: workspace",
+                           "destroy: {comm: all}"}) {
+    const std::string verb = std::string(step).substr(0, std::string(step).find(':'));
+    EXPECT_EQ(unsupported(with_steps("  - rank: 1\n    " + std::string(step) + "\n")),
+              "s.yaml:6:11: error: 'rank' does not apply to '" + verb +
+                  "': all ranks do it ('together' gives ranks steps of their own)");
+  }
+  EXPECT_EQ(unsupported(with_steps("  - {poison: out, rank: 1}\n")), "");
+  EXPECT_EQ(unsupported(with_steps("  - {replay: short, rank: 1}\n")), "");
 }
 
 TEST(RequireSupported, AcceptsEveryVerb) {

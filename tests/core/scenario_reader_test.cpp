@@ -245,7 +245,7 @@ TEST(ScenarioReader, PlacesErrorsOfOverridesOnTheCommandLine) {
             "--set a..b=2: error: a dotted key such as graph.ubatches is expected");
   EXPECT_EQ(error_of(text, {{"layers", ""}}), "--set layers=: error: the document is empty");
   EXPECT_EQ(error_of(text, {{"layers", "1\t"}}),
-            "--set layers=1\t: error: a tab is not allowed: use spaces");
+            "--set layers=1\\t: error: a tab is not allowed: use spaces");
 }
 
 TEST(ScenarioReader, ReadsEveryVerb) {
@@ -331,7 +331,7 @@ TEST(ScenarioReader, ReadsExpectations) {
       error: capacity
       same_bits_as: first
       eager_rows: 2
-      by_strategy: {ag_ar: {same_bits_as: 0}}
+      by_strategy: {a2a: {same_bits_as: 0}}
 )"));
   ASSERT_TRUE(s.steps.at(1).expect.has_value());
   const Expect& expect = *s.steps[1].expect;
@@ -350,7 +350,7 @@ TEST(ScenarioReader, ReadsExpectations) {
   EXPECT_EQ(expect.error, "capacity");
   EXPECT_EQ(expect.same_bits_as, "first");
   EXPECT_EQ(expect.eager_rows, 2);
-  EXPECT_EQ(expect.by_strategy.at("ag_ar").same_bits_as, "0");
+  EXPECT_EQ(expect.by_strategy.at("a2a").same_bits_as, "0");
 }
 
 TEST(ScenarioReader, KeepsThePlaceOfEveryKey) {

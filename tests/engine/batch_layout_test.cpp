@@ -73,10 +73,10 @@ TEST(BatchLayout, HandGivenShardsMustSumToTheLength) {
   Batch batch = batch_of({10});
   batch.local_seq_lens = {{7}, {2}};
   EXPECT_EQ(refusal(scenario_of(2), batch),
-            "negative_local_len: local_seq_lens of request 0 sum to 9, not to 10");
+            "local_lens_mismatch: local_seq_lens of request 0 sum to 9, not to 10");
   batch.local_seq_lens = {{7}, {}};
   EXPECT_EQ(refusal(scenario_of(2), batch),
-            "negative_local_len: local_seq_lens must hold one length per request: 1, not 0");
+            "local_lens_mismatch: local_seq_lens must hold one length per request: 1, not 0");
   batch.local_seq_lens = {{12}, {-2}};
   EXPECT_EQ(refusal(scenario_of(2), batch),
             "negative_local_len: rank 1 has length -2 of request 0");

@@ -3,6 +3,7 @@
 
 #include <functional>
 
+#include "comm/simulated/host_world.hpp"
 #include "core/scenario_reader.hpp"
 #include "harness/step_runner.hpp"
 #include "strategies/registry.hpp"

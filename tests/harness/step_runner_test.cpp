@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <new>
+#include <stdexcept>
+
 #include "core/scenario_reader.hpp"
 #include "harness/scenario_runner.hpp"
 #include "strategies/registry.hpp"
@@ -15,6 +18,7 @@ constexpr const char* kHead = R"(schema: 1
 world_size: 2
 model: tiny
 dtype: fp32
+strategy: [a2a, ag_ar]
 data: {kind: mean}
 graph: {capture_sizes: [4]}
 batches:
@@ -116,7 +120,14 @@ TEST(StepRunner, ABadBatchThatIsNotExpectedIsBadInputAtTheBatch) {
   EXPECT_EQ(report.status, Status::kError);
   EXPECT_EQ(
       report.bad_input,
-      "test.yaml:10:3: error: qsl_not_monotone: query_start_loc falls from 2 to 1 at index 2");
+      "test.yaml:11:3: error: qsl_not_monotone: query_start_loc falls from 2 to 1 at index 2");
+}
+
+TEST(StepRunner, AGraphThatIsGoneIsBadInputAtTheStepAndNotAtItsBatch) {
+  const ScenarioReport report =
+      run("  - destroy: {graph: g4}\n"
+          "  - replay: {graph: g4, batch: two}\n");
+  EXPECT_EQ(report.bad_input, "test.yaml:16:5: error: no_such_graph: no graph is named 'g4'");
 }
 
 TEST(StepRunner, AnExpectedFailureThatDoesNotComeFails) {
@@ -146,6 +157,36 @@ TEST(StepRunner, RanksAreDescribedWithTheirKeysAndEmptyRows) {
   EXPECT_EQ(step.ranks[0].empty_rows, (std::vector<std::int64_t>{2, 3}));
   EXPECT_EQ(step.ranks[1].empty_rows, (std::vector<std::int64_t>{0, 2, 3}));
   EXPECT_EQ(step.graph, "g4");
+}
+
+TEST(EndedReport, NamesTheFileWhateverWasThrown) {
+  const auto text_of = [](const std::exception& error) {
+    ScenarioReport report;
+    report.file = "x.yaml";
+    end_with(report, error);
+    EXPECT_EQ(report.status, Status::kError);
+    return report.bad_input;
+  };
+  EXPECT_EQ(text_of(InputError({"x.yaml", 2, 3}, "why")), "x.yaml:2:3: error: why");
+  EXPECT_EQ(text_of(std::bad_alloc()), "x.yaml: error: this machine's memory does not hold it");
+  EXPECT_EQ(text_of(std::length_error("vector")),
+            "x.yaml: error: this machine's memory does not hold it");
+  EXPECT_EQ(text_of(StepError("backend_unavailable", "no GPU")),
+            "x.yaml: error: backend_unavailable: no GPU");
+  EXPECT_EQ(text_of(std::runtime_error("odd")), "x.yaml: error: internal error: odd");
+}
+
+// The guard's share is of this machine's memory, so the step is one that no machine holds.
+TEST(StepRunner, AStepThatDoesNotFitInMemoryIsRefusedBeforeItIsTried) {
+  const Scenario scenario = parse_scenario("test.yaml", R"(
+world_size: 64
+model: {extends: deepseek-v3, num_heads: 1024}
+graph: {capture_sizes: [1], max_num_tokens: 1048576}
+batches: {b: {seq_lens: [5], rows: 1048576}}
+)");
+  const ScenarioReport report = run_scenario(scenario, *find_strategy("a2a"), {.seed = 1});
+  EXPECT_EQ(report.status, Status::kError);
+  EXPECT_THAT(report.bad_input, HasSubstr(": error: capacity: "));
 }
 
 TEST(DefaultSteps, CaptureAllThenReplayEveryBatchTwice) {

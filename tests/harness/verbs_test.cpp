@@ -139,7 +139,7 @@ TEST(Verbs, AnExpectedMismatchMustComeAndItsWrongValuesAreChecked) {
 
 TEST(Verbs, UnknownCallsAndValuesAreBadInputAtTheirStep) {
   EXPECT_THAT(problems("  - during_capture: {call: cudaSync}\n"),
-              HasSubstr("test.yaml:12:5: error: unsupported: no call of a capture is named "
+              HasSubstr("test.yaml:12:5: error: no call of a capture is named "
                         "'cudaSync': cudaStreamSynchronize"));
   EXPECT_THAT(problems("  - set: {lse_base: 3}\n"), HasSubstr("must be e or 2, not 3"));
   EXPECT_THAT(problems("  - set: {slot_mapping: 1.5}\n"), HasSubstr("must be an integer"));

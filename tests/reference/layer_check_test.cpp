@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "naive_engine.hpp"
+#include "reference/wanted_row.hpp"
 
 namespace dcp {
 namespace {

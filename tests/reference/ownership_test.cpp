@@ -46,7 +46,7 @@ TEST(Ownership, HandGivenLengthsAreRangesInRankOrder) {
 
 TEST(Ownership, TokensOfARankAreInGlobalOrder) {
   const auto tokens = list_tokens({0, 2, 2, 0, -1}, 3);
-  EXPECT_EQ(tokens, (std::vector<std::vector<Eigen::Index>>{{0, 3}, {}, {1, 2}}));
+  EXPECT_EQ(tokens, (std::vector<std::vector<std::ptrdiff_t>>{{0, 3}, {}, {1, 2}}));
 }
 
 TEST(RowKeys, EachRequestHasOneRowWhereTheBatchGivesNoBoundaries) {

@@ -1,4 +1,4 @@
-#include "reference/observation.hpp"
+#include "reference/wanted_row.hpp"
 
 #include <cmath>
 

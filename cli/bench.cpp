@@ -1,0 +1,96 @@
+#include "cli/bench.hpp"
+
+#include <iomanip>
+#include <iostream>
+
+#include "bench/kernel_bench.hpp"
+#include "cli/command_line.hpp"
+#include "cli/input_files.hpp"
+#include "cli/json_file.hpp"
+#include "core/error.hpp"
+
+namespace dcp {
+
+namespace {
+
+class Table {
+ public:
+  void add(const BenchRecord& record) {
+    if (record.name == "copy_kernel") ceiling_gbps_ = record.gbps();
+    const bool is_ceiling = record.num_tokens == 0;
+    if (!is_ceiling && !has_head_) print_head();
+    std::cout << std::left << std::setw(18) << record.name << std::right;
+    if (!is_ceiling) {
+      std::cout << std::setw(12) << record.layout << std::setw(6) << record.dtype << std::setw(4)
+                << record.world_size << std::setw(5) << record.num_heads << std::setw(5)
+                << record.head_dim << std::setw(6) << record.num_tokens << std::setw(5)
+                << record.level;
+    }
+    std::cout << std::fixed << std::setprecision(2) << std::setw(10) << record.time_us << " us"
+              << std::setprecision(1) << std::setw(9) << record.gbps() << " GB/s";
+    if (!is_ceiling) std::cout << std::setprecision(2) << std::setw(7) << ratio(record);
+    std::cout << std::endl;
+    json_.push_back(json(record));
+  }
+
+  const nlohmann::ordered_json& json() const { return json_; }
+
+ private:
+  double ratio(const BenchRecord& record) const {
+    return ceiling_gbps_ > 0 ? record.gbps() / ceiling_gbps_ : 0;
+  }
+
+  void print_head() {
+    has_head_ = true;
+    std::cout << "\nkernel                  layout dtype   N    H    D     T from        time"
+                 "         rate  of copy\n";
+  }
+
+  nlohmann::ordered_json json(const BenchRecord& record) const {
+    nlohmann::ordered_json json = {{"kernel", record.name}, {"layout", nullptr},
+                                   {"dtype", nullptr},      {"world_size", nullptr},
+                                   {"num_heads", nullptr},  {"head_dim", nullptr},
+                                   {"num_tokens", nullptr}};
+    if (!record.layout.empty()) json["layout"] = record.layout;
+    if (record.num_tokens > 0) {
+      json["dtype"] = record.dtype;
+      json["world_size"] = record.world_size;
+      json["num_heads"] = record.num_heads;
+      json["head_dim"] = record.head_dim;
+      json["num_tokens"] = record.num_tokens;
+    }
+    json["from"] = record.level;
+    json["time_us"] = record.time_us;
+    json["bytes"] = record.size_bytes;
+    json["gbps"] = record.gbps();
+    json["of_copy_kernel"] = ratio(record);
+    return json;
+  }
+
+  bool has_head_ = false;
+  double ceiling_gbps_ = 0;
+  nlohmann::ordered_json json_ = nlohmann::ordered_json::array();
+};
+
+}  // namespace
+
+int bench_command(const Options& options) {
+  std::string why;
+  if (!has_backend({.backend = Backend::kCuda}, why)) {
+    throw InputError({.file = "dcpsim"}, "'bench' times kernels on a GPU: " + why);
+  }
+  Table table;
+  bench_kernels(
+      {.cases = default_kernel_cases(),
+       .num_tokens = default_token_counts(),
+       .wants = [&](const std::string& name) { return matches_filter(name, options.filter); },
+       .report = [&](const BenchRecord& record) { table.add(record); }});
+  if (!options.json_path.empty()) {
+    nlohmann::ordered_json report = report_head();
+    report["records"] = table.json();
+    write_json_file(options.json_path, report);
+  }
+  return 0;
+}
+
+}  // namespace dcp

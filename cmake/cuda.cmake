@@ -1,0 +1,40 @@
+# The CUDA backend: sources in folders named cuda/, for every .cu and .cpp in them. Sets
+# DCPSIM_HAS_CUDA. CMake 3.25 drops C++20 for nvcc, so the flag is given here and CUDA_STANDARD
+# is not set.
+set(DCPSIM_HAS_CUDA OFF)
+if(NOT DCPSIM_CUDA MATCHES "^(auto|ON|OFF)$")
+  message(FATAL_ERROR "DCPSIM_CUDA is '${DCPSIM_CUDA}': it must be auto, ON or OFF")
+elseif(DCPSIM_CUDA STREQUAL "OFF")
+  return()
+endif()
+
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 80-real 90-real 90-virtual)
+endif()
+include(CheckLanguage)
+if(NOT DEFINED CMAKE_CUDA_COMPILER AND EXISTS /usr/local/cuda/bin/nvcc)
+  set(ENV{PATH} "$ENV{PATH}:/usr/local/cuda/bin")
+endif()
+check_language(CUDA)
+set(no_cuda "")
+if(NOT CMAKE_CUDA_COMPILER)
+  set(no_cuda "no nvcc was found")
+else()
+  enable_language(CUDA)
+  find_package(CUDAToolkit REQUIRED)
+  if(CUDAToolkit_VERSION VERSION_LESS 12.8)
+    set(no_cuda "CUDA ${CUDAToolkit_VERSION} is older than 12.8")
+  endif()
+endif()
+if(no_cuda AND DCPSIM_CUDA STREQUAL "ON")
+  message(FATAL_ERROR "DCPSIM_CUDA=ON: ${no_cuda}")
+elseif(no_cuda)
+  message(STATUS "host backend only: ${no_cuda}")
+  return()
+endif()
+
+set(DCPSIM_HAS_CUDA ON)
+message(STATUS "CUDA ${CUDAToolkit_VERSION}, architectures ${CMAKE_CUDA_ARCHITECTURES}")
+# -fmad=false: the same roundings as on the host; attention, which may differ, takes it back.
+target_compile_options(dcp_flags INTERFACE "$<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;\
+--expt-relaxed-constexpr;--extended-lambda;-fmad=false;-Xcompiler=-Wall,-Wextra,-Wno-restrict>")

@@ -1,0 +1,240 @@
+#include "comm/cuda/symmetric_world.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <string>
+
+#include "core/error.hpp"
+#include "kernels/accesses.hpp"
+#include "runtime/cuda/cuda_error.hpp"
+
+namespace dcp {
+
+namespace {
+
+constexpr std::int64_t kTimeoutNs = 5'000'000'000;
+
+std::string call_text(std::int64_t kind, std::int64_t count, std::int64_t dtype) {
+  return std::string(name(static_cast<CollectiveKind>(kind))) + " of " + std::to_string(count) +
+         " " + std::string(name(static_cast<DType>(dtype)));
+}
+
+std::string describe_collective(int rank, const Fault& fault) {
+  const auto& v = fault.values;
+  if (static_cast<FaultKind>(fault.kind) == FaultKind::kMismatch) {
+    return "rank " + std::to_string(rank) + " calls " + call_text(v[4], v[5], v[6]) + ", rank " +
+           std::to_string(v[0]) + " calls " + call_text(v[1], v[2], v[3]);
+  }
+  return "rank " + std::to_string(rank) + " waits in " +
+         std::string(name(static_cast<CollectiveKind>(v[2]))) + " (collective " +
+         std::to_string(v[1]) + ") for rank " + std::to_string(v[0]) +
+         (v[3] == 0 ? ", which has not begun it" : ", which has not finished it");
+}
+
+Failure failure_of(int rank, const Fault& fault) {
+  const auto kind = static_cast<FaultKind>(fault.kind);
+  const bool of_collective = kind == FaultKind::kMismatch || kind == FaultKind::kPeerMissing;
+  return Failure(failure_kind(fault), rank,
+                 of_collective ? describe_collective(rank, fault) : describe(fault));
+}
+
+}  // namespace
+
+class SymmetricWorld::Communicator final : public Collectives {
+ public:
+  Communicator(const SymmetricWorld& world, CudaRuntime& runtime, int index)
+      : world_(world), runtime_(runtime), index_(index) {}
+
+  int rank() const override { return runtime_.rank(); }
+  int world_size() const override { return world_.world_size(); }
+
+  void enqueue(Stream stream, CollectiveKind kind, const Message& message) override {
+    if (!world_.has_communicators_) {
+      throw StepError("comm_not_initialised", "rank " + std::to_string(rank()) + " calls " +
+                                                  std::string(name(kind)) +
+                                                  " but the communicators were destroyed");
+    }
+    SymmetricCollective::Params params;
+    std::memset(&params, 0, sizeof(params));  // padding is no data
+    params.mailboxes = reinterpret_cast<Mailbox* const*>(world_.mailbox_tables_.data) +
+                       static_cast<std::ptrdiff_t>(index_) * world_size();
+    params.abort = world_.abort_;
+    params.fault = runtime_.fault();
+    params.send = message.send;
+    params.recv = message.recv;
+    params.count = message.count;
+    params.rank = rank();
+    params.world_size = world_size();
+    params.kind = kind;
+    params.dtype = message.dtype;
+    params.timeout_ns = kTimeoutNs;
+    const bool is_captured = runtime_.is_capturing(stream);
+    runtime_.enqueue_foreign(
+        stream, kOpInfo<SymmetricCollective>, std::as_bytes(std::span(&params, 1)),
+        [&](cudaStream_t at, const auto& launched) {
+          is_captured ? launch_captured(params, at, launched) : launch_eager(params, at);
+        });
+  }
+
+ private:
+  template <class Launched>
+  static void launch_captured(const SymmetricCollective::Params& params, cudaStream_t stream,
+                              const Launched& launched) {
+    constexpr Rendezvous kBoth{.signals = true, .waits = true};
+    launch_arrive(params, kBoth, stream);
+    launched();
+    launch_move(params, stream);
+    launched();
+    launch_depart(params, kBoth, stream);
+    launched();
+  }
+
+  void launch_eager(const SymmetricCollective::Params& params, cudaStream_t stream) {
+    StreamMeeting& meeting = *world_.meetings_[static_cast<std::size_t>(index_)];
+    launch_arrive(params, {.signals = true, .waits = false}, stream);
+    meeting.meet(rank(), stream);
+    launch_arrive(params, {.signals = false, .waits = true}, stream);  // compares the calls
+    launch_move(params, stream);
+    launch_depart(params, {.signals = true, .waits = false}, stream);
+    meeting.meet(rank(), stream);
+    check_cuda(cudaGetLastError(), "a collective's launch");
+  }
+
+  const SymmetricWorld& world_;
+  CudaRuntime& runtime_;
+  int index_;
+};
+
+struct SymmetricWorld::RankState {
+  RankState(const SymmetricWorld& world, int rank, int num_communicators) : runtime(rank, 0) {
+    for (int i = 0; i < num_communicators; ++i) {
+      owned.push_back(std::make_unique<Communicator>(world, runtime, i));
+      communicators.push_back(owned.back().get());
+    }
+  }
+  CudaRuntime runtime;
+  std::vector<std::unique_ptr<Communicator>> owned;
+  std::vector<Collectives*> communicators;
+};
+
+void SymmetricCollective::accesses(const Params& params, std::vector<Access>& out) {
+  const auto part = params.count * static_cast<std::int64_t>(size_bytes(params.dtype));
+  const bool sends_all =
+      params.kind == CollectiveKind::kAllToAll || params.kind == CollectiveKind::kReduceScatter;
+  const bool receives_all =
+      params.kind == CollectiveKind::kAllToAll || params.kind == CollectiveKind::kAllGather;
+  declare(out, params.send, sends_all ? params.world_size * part : part, Mode::kRead, "send");
+  declare(out, params.recv, receives_all ? params.world_size * part : part, Mode::kWrite, "recv");
+}
+
+SymmetricWorld::SymmetricWorld(int world_size, int num_communicators)
+    : num_communicators_(num_communicators),
+      ranks_(static_cast<std::size_t>(world_size)),
+      threads_(world_size) {
+  if (world_size > kMaxSymmetricRanks) {
+    throw StepError("capacity", "at most " + std::to_string(kMaxSymmetricRanks) +
+                                    " ranks share a GPU, not " + std::to_string(world_size));
+  }
+  run_on_all([&](int rank) {
+    ranks_[rank] = std::make_unique<RankState>(*this, rank, num_communicators_);
+  });
+  check_cuda(cudaSetDevice(0), "cudaSetDevice");
+  for (int i = 0; i < num_communicators; ++i) {
+    meetings_.push_back(std::make_unique<StreamMeeting>(world_size));
+  }
+  allocate_mailboxes();
+}
+
+SymmetricWorld::~SymmetricWorld() {
+  *abort_ = 1;  // whoever still waits goes home
+  ranks_.clear();
+}
+
+void SymmetricWorld::allocate_mailboxes() {
+  CudaRuntime& owner = ranks_.front()->runtime;
+  const auto count = static_cast<std::size_t>(num_communicators_) * ranks_.size();
+  mailboxes_ = owner.allocate("mailboxes", count * sizeof(Mailbox));
+  mailbox_tables_ = owner.allocate("mailbox_tables", count * sizeof(Mailbox*));
+  abort_ =
+      reinterpret_cast<std::uint32_t*>(owner.allocate_pinned("abort", sizeof(std::uint32_t)).data);
+  std::vector<Mailbox*> table(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    table[i] = reinterpret_cast<Mailbox*>(mailboxes_.data) + i;
+  }
+  owner.write(mailbox_tables_.data, table.data(), count * sizeof(Mailbox*));
+  reset();
+}
+
+// Only while nothing is pending on any rank.
+void SymmetricWorld::reset() {
+  const std::vector<std::byte> zeros(mailboxes_.size_bytes);
+  ranks_.front()->runtime.write(mailboxes_.data, zeros.data(), zeros.size());
+  *abort_ = 0;
+  for (const auto& meeting : meetings_) meeting->reset();
+}
+
+void SymmetricWorld::run_on_all(const std::function<void(int)>& program) {
+  std::mutex mutex;
+  std::exception_ptr first;  // in time: the others may give up because of it
+  threads_.run([&](int rank) {
+    try {
+      program(rank);
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      if (!first) first = std::current_exception();
+      for (const auto& meeting : meetings_) meeting->abandon();
+    }
+  });
+  if (first) std::rethrow_exception(first);
+}
+
+void SymmetricWorld::each_rank(const std::function<void(Rank&)>& program) {
+  try {
+    run_on_all([&](int index) {
+      RankState& state = *ranks_[static_cast<std::size_t>(index)];
+      Rank rank{.index = index, .runtime = state.runtime, .communicators = state.communicators};
+      program(rank);
+    });
+  } catch (...) {  // ranks that went on must not wait for the one that was refused
+    *abort_ = 1;
+    try {
+      for (const auto& rank : ranks_) rank->runtime.synchronize();
+      reset();
+    } catch (const std::exception&) {
+      // The GPU is gone too; the first reason is the one to report.
+    }
+    throw;
+  }
+}
+
+// All ranks are waited for before the first failure goes on.
+void SymmetricWorld::drain() {
+  std::optional<Failure> failure;
+  for (const auto& rank : ranks_) {
+    const auto fault = rank->runtime.synchronize();
+    if (fault && !failure) failure = failure_of(rank->runtime.rank(), *fault);
+  }
+  if (!failure) return;
+  reset();
+  throw *failure;
+}
+
+void SymmetricWorld::destroy_communicators() {
+  std::ptrdiff_t num_live = 0;
+  for (const auto& rank : ranks_) {
+    for (const GraphRecord* graph : rank->runtime.live_graphs()) {
+      num_live += std::any_of(graph->nodes.begin(), graph->nodes.end(), [](const GraphNode& node) {
+        return node.op == &kOpInfo<SymmetricCollective>;
+      });
+    }
+  }
+  if (num_live > 0) {
+    throw StepError("comm_has_live_graphs",
+                    std::to_string(num_live) +
+                        " captured graphs still hold the communicators: destroy them first");
+  }
+  has_communicators_ = false;
+}
+
+}  // namespace dcp

@@ -1,0 +1,45 @@
+// All ranks in one process on one GPU, a thread each. Collectives are kernels that wait for each
+// other: every wait is bounded, so that a rank that does not come ends the step and not the run.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "comm/cuda/rank_threads.hpp"
+#include "comm/cuda/stream_meeting.hpp"
+#include "comm/cuda/symmetric_call.hpp"
+#include "comm/world.hpp"
+#include "runtime/cuda/cuda_runtime.hpp"
+
+namespace dcp {
+
+class SymmetricWorld final : public World {
+ public:
+  // StepError capacity where there are more than kMaxSymmetricRanks.
+  SymmetricWorld(int world_size, int num_communicators);
+  ~SymmetricWorld() override;
+
+  int world_size() const override { return static_cast<int>(ranks_.size()); }
+  void each_rank(const std::function<void(Rank&)>& program) override;
+  void drain() override;
+  void destroy_communicators() override;
+
+ private:
+  class Communicator;  // one of a rank
+  struct RankState;
+
+  void run_on_all(const std::function<void(int)>& program);
+  void allocate_mailboxes();
+  void reset();
+
+  int num_communicators_;
+  bool has_communicators_ = true;
+  Buffer mailboxes_;                                      // [num_communicators][N] Mailbox
+  Buffer mailbox_tables_;                                 // [num_communicators][N] Mailbox*
+  volatile std::uint32_t* abort_ = nullptr;               // pinned
+  std::vector<std::unique_ptr<StreamMeeting>> meetings_;  // of each communicator's eager calls
+  std::vector<std::unique_ptr<RankState>> ranks_;
+  RankThreads threads_;
+};
+
+}  // namespace dcp

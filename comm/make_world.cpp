@@ -1,0 +1,51 @@
+#include "comm/make_world.hpp"
+
+#include <string>
+
+#include "comm/simulated/host_world.hpp"
+#include "core/error.hpp"
+
+#ifdef DCPSIM_HAS_CUDA
+#include "comm/cuda/symmetric_world.hpp"
+#include "runtime/cuda/cuda_device.hpp"
+#endif
+
+namespace dcp {
+
+std::string_view name(Backend backend) { return backend == Backend::kHost ? "host" : "cuda"; }
+
+std::string_view name(CommKind comm) { return comm == CommKind::kNccl ? "nccl" : "symmetric"; }
+
+std::string_view comm_name(const BackendChoice& choice) {
+  return choice.backend == Backend::kHost ? "simulated" : name(choice.comm);
+}
+
+bool has_backend(const BackendChoice& choice, std::string& why) {
+  if (choice.backend == Backend::kHost) return true;
+#ifdef DCPSIM_HAS_CUDA
+  if (choice.comm == CommKind::kNccl) {
+    why = "NCCL is not supported yet";
+    return false;
+  }
+  return find_cuda_device(why);
+#else
+  why = "this build has no CUDA backend";
+  return false;
+#endif
+}
+
+std::unique_ptr<World> make_world(const WorldOptions& options) {
+  std::string why;
+  if (!has_backend(options.backend, why)) throw StepError("backend_unavailable", why);
+#ifdef DCPSIM_HAS_CUDA
+  if (options.backend.backend == Backend::kCuda) {
+    return std::make_unique<SymmetricWorld>(options.world_size, options.num_communicators);
+  }
+#endif
+  auto world =
+      std::make_unique<HostWorld>(options.world_size, options.seed, options.num_communicators);
+  world->observe(options.observer);
+  return world;
+}
+
+}  // namespace dcp

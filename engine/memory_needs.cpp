@@ -1,0 +1,50 @@
+#include "engine/memory_needs.hpp"
+
+#include <algorithm>
+
+#include "engine/workspace.hpp"
+
+namespace dcp {
+
+double input_bytes(const Scenario& scenario, const StepPlan& plan, const Capacity& capacity) {
+  const auto rows = static_cast<double>(capacity.max_num_tokens);
+  const StepShape shape = plan.shape(0, capacity.max_num_tokens);
+  const double slots = static_cast<double>(capacity.num_blocks) * scenario.kv.block_size;
+  const double kv = scenario.layers * (slots + rows) * shape.kv_row_dim;
+  const double query = rows * plan.query().num_input_heads(shape) * shape.qk_head_dim;
+  const double tables = rows * static_cast<double>(capacity.pages_per_request) *
+                        sizeof(std::int32_t) * scenario.graph.ubatches;
+  double workspace = 0;
+  if (scenario.workspace.policy == WorkspacePolicy::kFixed) {
+    workspace = static_cast<double>(workspace_bytes(plan.buffers(shape)));
+    for (const auto& [of_rows, bytes] : scenario.workspace.need) {
+      workspace = std::max(workspace, static_cast<double>(bytes));
+    }
+    workspace *= scenario.graph.ubatches;
+  }
+  return scenario.world_size *
+         ((kv + query) * static_cast<double>(size_bytes(scenario.dtype)) + tables + workspace);
+}
+
+double step_bytes(const Scenario& scenario, const StepPlan& plan,
+                  const std::vector<Ubatch>& ubatches) {
+  double sum = 0;
+  for (const Ubatch& ubatch : ubatches) {
+    const BufferPlan needed = plan.buffers(plan.shape(0, ubatch.num_rows));
+    for (const BufferSpec& spec : needed.specs()) sum += static_cast<double>(spec.size_bytes);
+  }
+  return sum * scenario.world_size;
+}
+
+double check_bytes(const Scenario& scenario, const StepShape& shape) {
+  const double rows = static_cast<double>(shape.num_tokens) * shape.num_heads;
+  const double state = rows * (shape.head_dim + 1);  // out and lse of all heads
+  const bool splits = scenario.attention_split == AttentionSplit::kContextThenNew;
+  // Of each rank a partial of all heads and, of the heads that it keeps, a result; ag_ar keeps all.
+  const double decoded = scenario.world_size * state * (splits ? 4 : 2) + rows * shape.qk_head_dim;
+  const double right = state;
+  const double output = state;
+  return (decoded + output) * sizeof(float) + right * sizeof(double);
+}
+
+}  // namespace dcp

@@ -1,0 +1,243 @@
+#include "runtime/cuda/cuda_runtime.hpp"
+
+#include <cassert>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "core/error.hpp"
+#include "kernels/cuda/ops.hpp"
+#include "runtime/cuda/cuda_error.hpp"
+#include "runtime/memcpy_op.hpp"
+
+namespace dcp {
+
+CudaRuntime::CudaRuntime(int rank, int device) : rank_(rank), device_(device) {
+  check_cuda(cudaSetDevice(device), "cudaSetDevice");
+  check_cuda(cudaStreamCreateWithFlags(&transfer_, cudaStreamNonBlocking), "cudaStreamCreate");
+  fault_ = reinterpret_cast<Fault*>(memory_.allocate_pinned("fault", sizeof(Fault)).data);
+  *fault_ = {};
+}
+
+CudaRuntime::~CudaRuntime() {
+  cudaSetDevice(device_);
+  cudaDeviceSynchronize();
+  for (const Executable& exec : execs_) {
+    if (exec.exec != nullptr) cudaGraphExecDestroy(exec.exec);
+  }
+  for (const GraphState& graph : graphs_) {
+    if (graph.graph != nullptr) cudaGraphDestroy(graph.graph);
+  }
+  for (const cudaEvent_t event : events_) cudaEventDestroy(event);
+  for (const StreamState& stream : streams_) cudaStreamDestroy(stream.stream);
+  cudaStreamDestroy(transfer_);
+}
+
+Stream CudaRuntime::make_stream(std::string_view name) {
+  cudaStream_t stream = nullptr;
+  check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  streams_.push_back({std::string(name), stream});
+  return {static_cast<int>(streams_.size()) - 1};
+}
+
+Event CudaRuntime::make_event() {
+  cudaEvent_t event = nullptr;
+  check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+  events_.push_back(event);
+  return {static_cast<int>(events_.size()) - 1};
+}
+
+Buffer CudaRuntime::allocate(std::string_view name, std::size_t size_bytes) {
+  if (capture_ != nullptr) return memory_.allocate(name, capture_->pool, size_bytes);
+  const Buffer buffer = memory_.allocate(name, "device", size_bytes);
+  // NaN in every floating type.
+  check_cuda(cudaMemsetAsync(buffer.data, 0xFF, size_bytes, transfer_), "cudaMemsetAsync");
+  check_cuda(cudaStreamSynchronize(transfer_), "cudaStreamSynchronize");
+  return buffer;
+}
+
+Buffer CudaRuntime::allocate_pinned(std::string_view name, std::size_t size_bytes) {
+  return memory_.allocate_pinned(name, size_bytes);
+}
+
+void CudaRuntime::free(const Buffer& buffer) { memory_.release(buffer); }
+
+void CudaRuntime::enqueue(Stream stream, const OpInfo& op, std::span<const std::byte> params) {
+  const CudaOp* body = find_cuda_op(op);
+  if (body == nullptr) {
+    throw StepError("backend_unavailable", std::string(op.name) + " has no GPU body");
+  }
+  enqueue_foreign(stream, op, params, [&](cudaStream_t at, const auto& launched) {
+    body->launch(params.data(), {.stream = at, .fault = fault_});
+    launched();
+  });
+}
+
+void CudaRuntime::enqueue_foreign(Stream stream, const OpInfo& op,
+                                  std::span<const std::byte> params, const LaunchNode& launch) {
+  const cudaStream_t to = at(stream);
+  const bool captures = capture_ != nullptr && is_capturing(stream);
+  if (captures) capture_->log.begin(op, params, streams_.at(stream.id).name);
+  launch(to, [&] {
+    check_cuda(cudaGetLastError(), op.name);
+    if (captures) capture_->log.note(to);
+  });
+}
+
+void CudaRuntime::copy(Stream stream, void* to, const void* from, std::size_t size_bytes) {
+  MemcpyOp::Params params{.to = to, .from = from, .size_bytes = size_bytes};
+  enqueue_foreign(stream, kOpInfo<MemcpyOp>, std::as_bytes(std::span(&params, 1)),
+                  [&](cudaStream_t at, const auto& launched) {
+                    check_cuda(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDefault, at),
+                               "cudaMemcpyAsync");
+                    launched();
+                  });
+}
+
+void CudaRuntime::record(Event event, Stream stream) {
+  check_cuda(cudaEventRecord(events_.at(event.id), at(stream)), "cudaEventRecord");
+}
+
+void CudaRuntime::wait(Stream stream, Event event) {
+  check_cuda(cudaStreamWaitEvent(at(stream), events_.at(event.id), 0), "cudaStreamWaitEvent");
+}
+
+void CudaRuntime::begin_capture(Stream stream, CaptureMode mode) {
+  const cudaStreamCaptureMode modes[] = {
+      cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed};
+  check_cuda(cudaStreamBeginCapture(at(stream), modes[static_cast<int>(mode)]),
+             "cudaStreamBeginCapture");
+  capture_ = std::make_unique<Capture>();
+  capture_->origin = at(stream);
+  capture_->pool = "capture " + std::to_string(num_captures_++);
+}
+
+Graph CudaRuntime::end_capture(Stream stream) {
+  cudaGraph_t graph = nullptr;
+  const cudaError_t error = cudaStreamEndCapture(at(stream), &graph);
+  if (capture_ == nullptr || capture_->origin != at(stream)) {
+    check_cuda(error, "cudaStreamEndCapture");
+  }
+  const std::unique_ptr<Capture> ended = std::move(capture_);
+  if (error != cudaSuccess) {
+    memory_.destroy_pool(ended->pool);
+    if (graph != nullptr) cudaGraphDestroy(graph);
+    check_cuda(error, "cudaStreamEndCapture");
+  }
+  graphs_.push_back({graph, ended->log.record(graph, ended->pool)});
+  return {static_cast<int>(graphs_.size()) - 1};
+}
+
+bool CudaRuntime::is_capturing(Stream stream) const {
+  cudaStreamCaptureStatus status{};
+  check_cuda(cudaStreamIsCapturing(at(stream), &status), "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+void CudaRuntime::make_call(ApiCall call, int handle) const {
+  void* memory = nullptr;
+  switch (call) {
+    case ApiCall::kStreamSynchronize:
+      return check_cuda(cudaStreamSynchronize(streams_.at(handle).stream), "cudaStreamSynchronize");
+    case ApiCall::kStreamQuery: {
+      const cudaError_t error = cudaStreamQuery(streams_.at(handle).stream);
+      return check_cuda(error == cudaErrorNotReady ? cudaSuccess : error, "cudaStreamQuery");
+    }
+    case ApiCall::kEventSynchronize:
+      return check_cuda(cudaEventSynchronize(events_.at(handle)), "cudaEventSynchronize");
+    case ApiCall::kEventQuery: {
+      const cudaError_t error = cudaEventQuery(events_.at(handle));
+      return check_cuda(error == cudaErrorNotReady ? cudaSuccess : error, "cudaEventQuery");
+    }
+    case ApiCall::kDeviceSynchronize:
+      return check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+    case ApiCall::kMalloc:
+      check_cuda(cudaMalloc(&memory, 1), "cudaMalloc");
+      return check_cuda(cudaFree(memory), "cudaFree");
+    case ApiCall::kFree:
+      return check_cuda(cudaFree(nullptr), "cudaFree");
+    case ApiCall::kHostMalloc:
+      check_cuda(cudaMallocHost(&memory, 1), "cudaMallocHost");
+      return check_cuda(cudaFreeHost(memory), "cudaFreeHost");
+    case ApiCall::kMemcpy: {
+      Fault copied{};
+      return check_cuda(cudaMemcpy(&copied, fault_, sizeof(copied), cudaMemcpyDefault),
+                        "cudaMemcpy");
+    }
+  }
+}
+
+void CudaRuntime::call(ApiCall call, int handle, CallingThread thread) {
+  if (thread == CallingThread::kSame) return make_call(call, handle);
+  std::exception_ptr thrown;
+  std::thread([&] {
+    try {
+      check_cuda(cudaSetDevice(device_), "cudaSetDevice");
+      make_call(call, handle);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+  }).join();
+  if (thrown) std::rethrow_exception(thrown);
+}
+
+GraphExec CudaRuntime::instantiate(Graph graph) {
+  cudaGraphExec_t exec = nullptr;
+  check_cuda(cudaGraphInstantiate(&exec, graphs_.at(graph.id).graph, 0), "cudaGraphInstantiate");
+  execs_.push_back({exec});
+  check_cuda(cudaGraphUpload(exec, transfer_), "cudaGraphUpload");
+  return {static_cast<int>(execs_.size()) - 1};
+}
+
+void CudaRuntime::launch(GraphExec exec, Stream stream) {
+  Executable& executable = execs_.at(exec.id);
+  assert(executable.exec != nullptr);
+  check_cuda(cudaGraphLaunch(executable.exec, at(stream)), "cudaGraphLaunch");
+  executable.is_pending = true;
+}
+
+void CudaRuntime::destroy(GraphExec exec) {
+  Executable& executable = execs_.at(exec.id);
+  if (executable.is_pending) {
+    throw StepError("graph_in_flight", "a launch of the graph has not been waited for");
+  }
+  check_cuda(cudaGraphExecDestroy(executable.exec), "cudaGraphExecDestroy");
+  executable.exec = nullptr;
+}
+
+void CudaRuntime::destroy(Graph graph) {
+  GraphState& state = graphs_.at(graph.id);
+  check_cuda(cudaGraphDestroy(state.graph), "cudaGraphDestroy");
+  state.graph = nullptr;
+  memory_.destroy_pool(state.record.pool);
+}
+
+void CudaRuntime::read(void* to, const void* from, std::size_t size_bytes) {
+  check_cuda(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDefault, transfer_),
+             "cudaMemcpyAsync");
+  check_cuda(cudaStreamSynchronize(transfer_), "cudaStreamSynchronize");
+}
+
+void CudaRuntime::write(void* to, const void* from, std::size_t size_bytes) {
+  read(to, from, size_bytes);
+}
+
+std::optional<Fault> CudaRuntime::synchronize() {
+  for (const StreamState& stream : streams_) {
+    check_cuda(cudaStreamSynchronize(stream.stream), "cudaStreamSynchronize");
+  }
+  for (Executable& exec : execs_) exec.is_pending = false;
+  memory_.collect();
+  if (fault_->kind == 0) return std::nullopt;
+  return std::exchange(*fault_, Fault{});
+}
+
+std::vector<const GraphRecord*> CudaRuntime::live_graphs() const {
+  std::vector<const GraphRecord*> live;
+  for (const GraphState& graph : graphs_) {
+    if (graph.graph != nullptr) live.push_back(&graph.record);
+  }
+  return live;
+}
+
+}  // namespace dcp

@@ -1,0 +1,47 @@
+#include "engine/memory_needs.hpp"
+
+#include <gtest/gtest.h>
+
+#include "core/error.hpp"
+#include "core/scenario_reader.hpp"
+#include "engine/memory_budget.hpp"
+#include "strategies/registry.hpp"
+
+namespace dcp {
+namespace {
+
+TEST(MemoryNeeds, ChecksHoldOneLayerOfAllRanksAndItsRightValues) {
+  const Scenario scenario =
+      parse_scenario("x", "{world_size: 2, model: tiny, batches: {b: {seq_lens: [5, 3]}}}");
+  const StepPlan plan(scenario, *find_strategy("a2a"), 100);
+  const StepShape shape = plan.shape(0, 100);
+  const double rows = 100.0 * shape.num_heads;
+  const double state = rows * (shape.head_dim + 1);
+  const double floats = 2 * 2 * state + rows * shape.qk_head_dim + state;
+  EXPECT_EQ(check_bytes(scenario, shape), 4 * floats + 8 * state);
+}
+
+TEST(MemoryBudget, RefusesWhatDoesNotFitBesideWhatIsTaken) {
+  MemoryBudget budget;
+  EXPECT_NO_THROW(budget.require(1, "a byte"));
+  EXPECT_THROW(budget.require(1e18, "an exabyte"), StepError);
+  EXPECT_THROW(budget.take(1e18, "an exabyte"), StepError);
+  // Half of this machine's limit, found by halving: it fits alone, and not twice more.
+  double size_bytes = 1e18;
+  const auto fits = [&] {
+    try {
+      budget.require(size_bytes, "x");
+      return true;
+    } catch (const StepError&) {
+      return false;
+    }
+  };
+  while (!fits()) size_bytes /= 2;
+  budget.require(size_bytes, "what is only asked for");
+  EXPECT_TRUE(fits()) << "asking takes nothing";
+  budget.take(size_bytes, "x");
+  EXPECT_FALSE(fits()) << "more than half of the limit fits only once";
+}
+
+}  // namespace
+}  // namespace dcp
