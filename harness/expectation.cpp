@@ -20,11 +20,15 @@ std::string_view name(Status status) {
 }
 
 Expect expectation_of(const Step& step, std::string_view strategy) {
-  if (!step.expect) return {};
-  Expect expect = *step.expect;
+  Expect expect = step.expect.value_or(Expect{});
   const auto found = expect.by_strategy.find(std::string(strategy));
-  if (found == expect.by_strategy.end()) return expect;
-  lay_over(expect, found->second);
+  if (found != expect.by_strategy.end()) {
+    const Expect own = found->second;
+    lay_over(expect, own);
+  }
+  const auto* together = std::get_if<verb::Together>(&step.verb);
+  if (together == nullptr) return expect;
+  for (const Step& each : together->steps) lay_over(expect, expectation_of(each, strategy));
   return expect;
 }
 

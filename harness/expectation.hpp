@@ -11,7 +11,8 @@
 
 namespace dcp {
 
-// The step's expectation under a strategy. Without `expect`: nothing but a result that is right.
+// The step's expectation under a strategy, with those of the steps that it holds together. Without
+// `expect`: nothing but a result that is right.
 Expect expectation_of(const Step& step, std::string_view strategy);
 
 // What `own` names takes the place of what `expect` has.

@@ -97,6 +97,16 @@ TEST(Verbs, StepsTogetherSayWhatEachRankWasGiven) {
                         "eager two"));
 }
 
+TEST(Verbs, AStepInsideTogetherIsHeldToWhatItExpects) {
+  const auto of_rank_1 = [](const std::string& expect) {
+    return problems(
+        "  - together: [{replay: two, rank: 0}, {replay: two, rank: 1, expect: " + expect + "}]\n");
+  };
+  EXPECT_EQ(of_rank_1("{out: {0: 1.4}, empty_rows: [2, 3]}"), "");
+  EXPECT_THAT(of_rank_1("{out: {0: 1.5}}"), HasSubstr("step 1: expect.out: row 0"));
+  EXPECT_THAT(of_rank_1("{failures: [deadlock]}"), HasSubstr("expected failure deadlock"));
+}
+
 TEST(Verbs, TooMuchPendingIsRefused) {
   EXPECT_THAT(problems("  - replay: {batch: two, times: 513, wait: false}\n"),
               HasSubstr("test.yaml:8:3: error: capacity: more than 512 launches would be pending"));
