@@ -48,14 +48,6 @@ ListSection section_of(std::string title, std::span<const Kind> kinds) {
   return section;
 }
 
-ListSection verb_section() {
-  ListSection section = section_of("steps", kVerbs);
-  for (ListEntry& entry : section.entries) {
-    if (!is_supported_verb(entry.name)) entry.about += " (not supported yet)";
-  }
-  return section;
-}
-
 ListSection unsupported_section() {
   ListSection section{"not supported yet", {}};
   for (const UnsupportedSetting& setting : unsupported_settings()) {
@@ -96,7 +88,7 @@ std::vector<ListSection> known_words() {
   return {
       strategy_section(),
       model_section(),
-      verb_section(),
+      section_of("steps", kVerbs),
       section_of("set", settable_values()),
       section_of("buffers", buffer_kinds()),
       section_of("hazards", hazard_kinds()),

@@ -43,6 +43,19 @@ Json step_json(const StepReport& step) {
   return json;
 }
 
+Json coverage_json(const Coverage& coverage) {
+  Json json = {{"graph_sizes", coverage.graph_sizes}, {"max_num_tokens", coverage.max_num_tokens}};
+  json["uncovered"] = nullptr;
+  if (const auto first = coverage.first_uncovered()) {
+    json["uncovered"] = {*first, coverage.max_num_tokens};
+  }
+  json["ran_eagerly"] = Json::array();
+  for (const auto& [rows, steps] : coverage.ran_eagerly) {
+    json["ran_eagerly"].push_back({{"rows", rows}, {"steps", steps}});
+  }
+  return json;
+}
+
 Json scenario_json(const ScenarioReport& report) {
   Json json = {{"file", report.file},
                {"strategy", report.strategy},
@@ -51,6 +64,7 @@ Json scenario_json(const ScenarioReport& report) {
                {"error", report.bad_input.empty() ? Json(nullptr) : Json(report.bad_input)}};
   json["steps"] = Json::array();
   for (const StepReport& step : report.steps) json["steps"].push_back(step_json(step));
+  json["coverage"] = coverage_json(report.coverage);
   return json;
 }
 

@@ -82,6 +82,20 @@ void print_step(std::ostream& out, const StepReport& step, const RunText& style)
   }
 }
 
+// Where a replay found no graph, or all is wanted: which numbers of rows have none.
+void print_coverage(std::ostream& out, const Coverage& coverage, const RunText& style) {
+  const auto first = coverage.first_uncovered();
+  const bool has_gap = first && !coverage.graph_sizes.empty();
+  if (coverage.ran_eagerly.empty() && !(style.steps && has_gap)) return;
+  out << "  graphs for " << list_text(coverage.graph_sizes) << " rows";
+  if (first) out << "; none for " << *first;
+  if (first && *first != coverage.max_num_tokens) out << " to " << coverage.max_num_tokens;
+  for (const auto& [rows, steps] : coverage.ran_eagerly) {
+    out << "; " << rows << " rows ran eagerly in " << steps << (steps == 1 ? " step" : " steps");
+  }
+  out << '\n';
+}
+
 }  // namespace
 
 void print_scenario(std::ostream& out, const ScenarioReport& report, const RunText& style,
@@ -90,6 +104,7 @@ void print_scenario(std::ostream& out, const ScenarioReport& report, const RunTe
       << "  " << report.strategy << "  " << report.steps.size() << " steps  "
       << milliseconds(report.seconds) << '\n';
   for (const StepReport& step : report.steps) print_step(out, step, style);
+  print_coverage(out, report.coverage, style);
   if (!report.bad_input.empty()) out << "  " << report.bad_input << '\n';
   if (report.status == Status::kFail) out << "  reproduce: " << reproduce << '\n';
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/collectives.hpp"
+#include "runtime/interference.hpp"
 #include "runtime/runtime.hpp"
 
 namespace dcp {
@@ -38,6 +39,14 @@ class World {
   // Runs everything that was enqueued. Throws Failure (deadlock, mismatch, ...), after which
   // nothing is pending and the ranks start clean.
   virtual void drain() = 0;
+
+  // Who is asked about every op from here on, null: nobody. StepError backend_unavailable where the
+  // backend cannot ask.
+  virtual void interfere(Interference* by) {
+    static_cast<void>(by);
+    throw StepError("backend_unavailable",
+                    "this backend cannot leave out or hold back single operations");
+  }
 
   // StepError comm_has_live_graphs while a captured graph uses the communicators.
   virtual void destroy_communicators() = 0;

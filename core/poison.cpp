@@ -10,7 +10,7 @@ void poison(void* data, std::size_t size_bytes) {
   for (std::size_t i = 0; i < whole; i += sizeof(kPoison)) {
     std::memcpy(bytes + i, &kPoison, sizeof(kPoison));
   }
-  std::memcpy(bytes + whole, &kPoison, size_bytes - whole);
+  if (whole < size_bytes) std::memcpy(bytes + whole, &kPoison, size_bytes - whole);
 }
 
 }  // namespace dcp

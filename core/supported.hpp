@@ -14,6 +14,4 @@ struct UnsupportedSetting {
 
 std::vector<UnsupportedSetting> unsupported_settings();
 
-bool is_supported_verb(std::string_view verb);
-
 }  // namespace dcp

@@ -1,10 +1,9 @@
 #include <algorithm>
-#include <cassert>
+#include <numeric>
 
 #include "core/error.hpp"
 #include "engine/engine_state.hpp"
 #include "engine/memory_needs.hpp"
-#include "runtime/capture_guard.hpp"
 
 namespace dcp {
 
@@ -19,15 +18,52 @@ Engine::RankState::RankState(Rank& rank, const Scenario& scenario, const StepPla
     ubatch.comm = scenario.comm_stream == CommStream::kSame
                       ? ubatch.compute
                       : rank.runtime.make_stream("comm" + suffix);
+    streams["compute" + suffix] = ubatch.compute;
+    streams["comm" + suffix] = ubatch.comm;
     ubatch.forked = rank.runtime.make_event();
     ubatch.joined = rank.runtime.make_event();
     ubatch.appended = rank.runtime.make_event();
     if (scenario.workspace.policy != WorkspacePolicy::kFixed) continue;
-    for (const BufferSpec& spec : needed.specs()) {
-      if (spec.lifetime != Lifetime::kWorkspace) continue;
-      ubatch.workspace.add(spec.name, rank.runtime.allocate(spec.name, spec.size_bytes));
+    // The size pass: whatever any size asks for.
+    WorkspaceNeed most = need_of(scenario, needed, capacity.max_num_tokens);
+    for (const auto& [rows, bytes] : scenario.workspace.need) {
+      most.asked_bytes = std::max(most.asked_bytes, static_cast<std::size_t>(bytes));
     }
+    ubatch.workspace.take(rank.runtime, most);
+    ubatch.fixed = carve_workspace(ubatch.workspace.block(), needed);
+    ubatch.fixed.add("workspace", ubatch.workspace.block());
   }
+  ordered = rank.runtime.make_event();
+  outside = rank.runtime.make_event();
+  if (scenario.graph.pool == GraphPool::kShared) rank.runtime.share_pool();
+}
+
+WorkspaceNeed need_of(const Scenario& scenario, const BufferPlan& plan, std::int64_t rows) {
+  const std::size_t used = workspace_bytes(plan);
+  const auto asked = scenario.workspace.need.find(rows);
+  return {.asked_bytes = asked == scenario.workspace.need.end()
+                             ? used
+                             : static_cast<std::size_t>(asked->second),
+          .used_bytes = used};
+}
+
+std::vector<int> all_ranks(const Scenario& scenario) {
+  std::vector<int> ranks(static_cast<std::size_t>(scenario.world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+Stream Engine::RankState::stream(Runtime& runtime, const std::string& name) {
+  if (name.empty()) return ubatches[0].compute;
+  const auto found = streams.find(name);
+  if (found != streams.end()) return found->second;
+  return streams[name] = runtime.make_stream(name);
+}
+
+Stream Engine::RankState::lane_stream(Runtime& runtime, int ubatch, Stream origin) {
+  const auto found = placed.find(ubatch);
+  if (found != placed.end()) return stream(runtime, found->second);
+  return ubatch == 0 ? origin : ubatches[static_cast<std::size_t>(ubatch)].compute;
 }
 
 Engine::Engine(const Scenario& scenario, const Strategy& strategy, World& world)
@@ -36,7 +72,8 @@ Engine::Engine(const Scenario& scenario, const Strategy& strategy, World& world)
       world_(world),
       data_(scenario),
       capacity_(make_capacity(scenario)),
-      plan_(scenario, strategy, capacity_.max_num_tokens) {
+      plan_(scenario, strategy, capacity_.max_num_tokens),
+      handed_lse_(scenario.lse) {
   budget_.take(input_bytes(scenario, plan_, capacity_), "the KV cache and the inputs");
   ranks_.resize(static_cast<std::size_t>(world.world_size()));
   world_.each_rank([&](Rank& rank) {
@@ -59,6 +96,13 @@ void Engine::each_rank(const std::function<void(Rank&, RankState&)>& program) {
   world_.each_rank([&](Rank& rank) { program(rank, *ranks_[rank.index]); });
 }
 
+void Engine::each_rank(const std::vector<int>& ranks,
+                       const std::function<void(Rank&, RankState&)>& program) {
+  each_rank([&](Rank& rank, RankState& state) {
+    if (std::binary_search(ranks.begin(), ranks.end(), rank.index)) program(rank, state);
+  });
+}
+
 // Allocates what the step needs: inside a capture, that is from the graph's own pool.
 RankStep Engine::make_rank_step(Rank& rank, const RankState& state, const EngineStep& step) {
   RankStep made;
@@ -67,28 +111,49 @@ RankStep Engine::make_rank_step(Rank& rank, const RankState& state, const Engine
     UbatchStep& ubatch = made.ubatches.emplace_back();
     ubatch.shape = plan_.shape(rank.index, step.ubatches[u].num_rows);
     const BufferPlan needed = plan_.buffers(ubatch.shape);
+    const auto own = [&](std::string_view buffer_name, std::size_t size_bytes) {
+      return ubatch.owned.emplace_back(rank.runtime.allocate(buffer_name, size_bytes));
+    };
+    BufferSet shared;
+    const WorkspaceNeed need = need_of(scenario_, needed, step.ubatches[u].num_rows);
+    if (scenario_.workspace.policy == WorkspacePolicy::kFixed) {
+      shared = state.ubatches[u].fixed;
+    } else if (scenario_.workspace.policy == WorkspacePolicy::kGrowable) {
+      shared = carve_workspace(state.ubatches[u].workspace.block(), needed);
+    } else if (need.asked_bytes != need.used_bytes) {
+      shared =
+          carve_workspace(own("workspace", std::max(need.asked_bytes, need.used_bytes)), needed);
+    }
     for (const BufferSpec& spec : needed.specs()) {
-      const Buffer* fixed = state.ubatches[u].workspace.find(spec.name);
-      ubatch.buffers.add(
-          spec.name, fixed != nullptr ? *fixed : rank.runtime.allocate(spec.name, spec.size_bytes));
+      const Buffer* found = shared.find(spec.name);
+      ubatch.buffers.add(spec.name, found != nullptr ? *found : own(spec.name, spec.size_bytes));
     }
   }
   return made;
 }
 
-void Engine::enqueue_step(Rank& rank, const RankState& state, const EngineStep& step,
-                          const RankStep& mine) {
+void Engine::enqueue_step(Rank& rank, RankState& state, const StepLanes& to) {
+  const EngineStep& step = to.step;
+  const RankStep& mine = to.mine != nullptr ? *to.mine : step.ranks[rank.index];
   std::vector<Lane> lanes;
   std::vector<StepInputs> inputs;
   lanes.reserve(step.ubatches.size());  // lanes point at each other
   inputs.reserve(step.ubatches.size());
   std::vector<StageContext> contexts;
+  const Stream origin = state.stream(rank.runtime, to.stream);
+  for (const std::string& name : state.forked) {
+    rank.runtime.record(state.ordered, origin);
+    rank.runtime.wait(state.stream(rank.runtime, name), state.ordered);
+  }
   for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
     const UbatchState& own = state.ubatches[u];
+    const Stream compute = state.lane_stream(rank.runtime, static_cast<int>(u), origin);
+    const auto claimed =
+        static_cast<std::size_t>(state.claimed_ubatch.value_or(static_cast<int>(u)));
     lanes.push_back({.rank = rank,
-                     .collectives = *rank.communicators[u],
-                     .compute = own.compute,
-                     .comm = own.comm,
+                     .collectives = *rank.communicators[claimed],
+                     .compute = compute,
+                     .comm = own.comm == own.compute ? compute : own.comm,
                      .forked = own.forked,
                      .joined = own.joined,
                      .appended = own.appended,
@@ -99,194 +164,41 @@ void Engine::enqueue_step(Rank& rank, const RankState& state, const EngineStep& 
                         .buffers = mine.ubatches[u].buffers,
                         .inputs = inputs[u]});
   }
+  state.claimed_ubatch.reset();
   enqueue_decode_step(plan_, contexts);
+  for (const std::string& name : state.joined) {
+    rank.runtime.record(state.ordered, state.stream(rank.runtime, name));
+    rank.runtime.wait(origin, state.ordered);
+  }
 }
 
-void Engine::capture(const std::string& name, std::int64_t rows, const Batch* batch) {
-  require_capacity(capacity_, rows, 0);
-  const Batch one_token_each = make_capture_batch(rows);
-  const Batch& used = batch != nullptr ? *batch : one_token_each;
-  const BatchLayout layout = lay_out(used);
-  if (layout.rows > rows) {
-    throw StepError("capacity", "graph " + name + " is captured for " + std::to_string(rows) +
-                                    " rows, its batch has " + std::to_string(layout.rows));
-  }
-  auto step = std::make_unique<EngineStep>();
-  step->name = name;
-  step->rows = rows;
-  step->ubatches = cut_ubatches(scenario_, used, layout.rows, rows);
-  budget_.take(step_bytes(scenario_, plan_, step->ubatches), "buffers of graph " + name);
-  release_eager_step();
-  load_metadata(layout, step->ubatches);
-  world_.drain();
-  if (find_graph(name) != nullptr) destroy(name);
+void Engine::destroy_communicators() {
+  drain();
+  world_.destroy_communicators();
+}
 
-  step->ranks.resize(ranks_.size());
+void Engine::drain() {
+  const auto forget = [&] {
+    pending_ = false;
+    pending_launches_ = 0;
+    in_flight_.clear();
+  };
   try {
-    each_rank([&](Rank& rank, RankState& state) {
-      CaptureGuard guard(rank.runtime, state.ubatches[0].compute, scenario_.graph.capture_mode);
-      RankStep captured = make_rank_step(rank, state, *step);
-      enqueue_step(rank, state, *step, captured);
-      captured.graph = guard.end();
-      captured.exec = rank.runtime.instantiate(captured.graph);
-      step->ranks[rank.index] = std::move(captured);
-    });
-  } catch (...) {  // no rank keeps a graph that the others do not have
-    destroy(*step);
+    world_.drain();
+  } catch (...) {
+    forget();
     throw;
   }
-  graphs_.push_back(std::move(step));
-}
-
-StepRun Engine::replay(const Batch& batch, const std::string& graph, std::int64_t times) {
-  const BatchLayout layout = lay_out(batch);
-  const EngineStep* step = graph.empty() ? graph_for(batch, layout.rows) : find_graph(graph);
-  if (step == nullptr && !graph.empty()) {
-    throw StepError("no_such_graph", "no graph is named '" + graph + "'");
-  }
-  if (step == nullptr) {
-    StepRun run = run_eagerly(batch, layout);
-    run.eager_rows = layout.rows;
-    return run;
-  }
-  if (layout.rows > step->rows) {
-    throw StepError("capacity", "graph " + step->name + " holds " + std::to_string(step->rows) +
-                                    " rows, batch " + batch.name + " has " +
-                                    std::to_string(layout.rows));
-  }
-  require_memory_for_checks(step->rows);
-  release_eager_step();
-  poison_results(*step);
-  load(layout, step->ubatches);
-  // Launches of one step are in flight together, as an engine that does not wait leaves them; so
-  // many that ranks may drift apart, and not so many that they fill the memory.
-  constexpr std::int64_t kLaunchesInFlight = 64;
-  for (std::int64_t begun = 0; begun < times; begun += kLaunchesInFlight) {
-    each_rank([&](Rank& rank, RankState& state) {
-      for (std::int64_t i = begun; i < std::min(times, begun + kLaunchesInFlight); ++i) {
-        rank.runtime.launch(step->ranks[rank.index].exec, state.ubatches[0].compute);
-      }
-    });
-    world_.drain();
-  }
-  return {.step = step, .layout = layout, .eager_rows = 0};
-}
-
-StepRun Engine::eager(const Batch& batch) { return run_eagerly(batch, lay_out(batch)); }
-
-StepRun Engine::run_eagerly(const Batch& batch, const BatchLayout& layout) {
-  auto step = std::make_unique<EngineStep>();
-  step->name = "eager";
-  step->rows = layout.rows;
-  step->ubatches = cut_ubatches(scenario_, batch, layout.rows, layout.rows);
-  budget_.take(step_bytes(scenario_, plan_, step->ubatches), "buffers of an eager step");
-  require_memory_for_checks(layout.rows);
-  release_eager_step();
-  eager_ = std::move(step);
-  eager_->ranks.resize(ranks_.size());
-  each_rank([&](Rank& rank, RankState& state) {
-    eager_->ranks[rank.index] = make_rank_step(rank, state, *eager_);
-  });
-  poison_results(*eager_);
-  load(layout, eager_->ubatches);
-  each_rank([&](Rank& rank, RankState& state) {
-    enqueue_step(rank, state, *eager_, eager_->ranks[rank.index]);
-  });
-  world_.drain();
-  return {.step = eager_.get(), .layout = layout, .eager_rows = 0};
-}
-
-// Everything about a batch that can be wrong, before anything is loaded.
-BatchLayout Engine::lay_out(const Batch& batch) const {
-  BatchLayout layout = make_batch_layout(scenario_, batch);
-  require_capacity(capacity_, layout.rows, layout.num_requests());
-  for (int rank = 0; rank < scenario_.world_size; ++rank) {
-    const std::int64_t pages = pages_needed(layout, rank, scenario_.kv.block_size);
-    if (pages <= capacity_.num_blocks) continue;
-    throw StepError("capacity", "rank " + std::to_string(rank) + " needs " + std::to_string(pages) +
-                                    " pages of KV cache, page 0 included, and has " +
-                                    std::to_string(capacity_.num_blocks));
-  }
-  return layout;
-}
-
-void Engine::require_memory_for_checks(std::int64_t rows) const {
-  budget_.require(check_bytes(scenario_, plan_.shape(0, rows)), "copies that check the results");
-}
-
-void Engine::load_metadata(const BatchLayout& layout, const std::vector<Ubatch>& ubatches) {
-  each_rank([&](Rank&, RankState& state) {
-    state.inputs.load_metadata(state.ubatches[0].compute, layout, ubatches);
-  });
-}
-
-void Engine::load(const BatchLayout& layout, const std::vector<Ubatch>& ubatches) {
-  each_rank([&](Rank&, RankState& state) { state.inputs.load_data(data_, layout); });
-  load_metadata(layout, ubatches);
-}
-
-// A replay that does nothing must not find the right answer of the step before. What attention
-// left stays only where the stub says that attention does not touch it.
-void Engine::poison_results(const EngineStep& step) {
-  each_rank([&](Rank& rank, RankState&) {
-    for (const UbatchStep& ubatch : step.ranks[rank.index].ubatches) {
-      for (const auto& [name, buffer] : ubatch.buffers.all()) {
-        const bool partial = name.starts_with("partial_") || name.starts_with("new_");
-        if (partial && stub_ == verb::StubMode::kUntouched) continue;
-        write_poison(rank.runtime, buffer.data, buffer.size_bytes);
-      }
-    }
-  });
-}
-
-void Engine::release_eager_step() {
-  if (eager_ == nullptr) return;
-  each_rank([&](Rank& rank, RankState& state) {
-    const auto& ubatches = eager_->ranks[rank.index].ubatches;
-    for (std::size_t u = 0; u < ubatches.size(); ++u) {
-      for (const auto& [name, buffer] : ubatches[u].buffers.all()) {
-        if (state.ubatches[u].workspace.find(name) == nullptr) rank.runtime.free(buffer);
-      }
-    }
-  });
-  eager_.reset();
-}
-
-void Engine::destroy(const std::string& graph) {
-  EngineStep* step = find_graph(graph);
-  if (step == nullptr) throw StepError("no_such_graph", "no graph is named '" + graph + "'");
-  destroy(*step);
-  std::erase_if(graphs_, [&](const auto& candidate) { return candidate.get() == step; });
-}
-
-void Engine::destroy(EngineStep& step) {
-  each_rank([&](Rank& rank, RankState&) {
-    const RankStep& captured = step.ranks[rank.index];
-    if (captured.exec == GraphExec{}) return;  // the capture was refused before this rank's turn
-    rank.runtime.destroy(captured.exec);
-    rank.runtime.destroy(captured.graph);
-  });
+  forget();
 }
 
 void Engine::set_stub(verb::StubMode mode) {
   stub_ = mode;
-  each_rank([&](Rank&, RankState& state) { state.inputs.set_stub(mode); });
-}
-
-EngineStep* Engine::find_graph(const std::string& name) {
-  const auto found = std::find_if(graphs_.begin(), graphs_.end(),
-                                  [&](const auto& step) { return step->name == name; });
-  return found == graphs_.end() ? nullptr : found->get();
-}
-
-// The smallest graph that holds the rows and has the batch's ubatches; of equal ones, the latest.
-EngineStep* Engine::graph_for(const Batch& batch, std::int64_t rows) {
-  EngineStep* best = nullptr;
-  for (const auto& step : graphs_) {
-    if (step->rows < rows || (best != nullptr && step->rows > best->rows)) continue;
-    if (cut_ubatches(scenario_, batch, rows, step->rows) == step->ubatches) best = step.get();
-  }
-  return best;
+  each_rank([&](Rank& rank, RankState& state) {
+    Upload to_device = upload(rank, state.ubatches[0].compute);
+    state.inputs.set_stub(to_device, mode);
+    to_device.finish();
+  });
 }
 
 }  // namespace dcp

@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,13 +15,18 @@
 #include "core/data.hpp"
 #include "engine/memory_budget.hpp"
 #include "engine/rank_inputs.hpp"
+#include "engine/upload.hpp"
+#include "engine/workspace.hpp"
 
 namespace dcp {
+
+struct UbatchState;
 
 // One ubatch of a step on one rank: its sizes and its buffers.
 struct UbatchStep {
   StepShape shape;
   BufferSet buffers;
+  std::vector<Buffer> owned = {};  // those that were allocated for this step
 };
 
 // One step on one rank, of a graph or of an eager step.
@@ -39,11 +46,27 @@ struct EngineStep {
   std::vector<RankStep> ranks;
 };
 
-// What ran last.
+// A step to run.
+struct StepRequest {
+  const Batch& batch;
+  std::string graph = {};  // "": the smallest that holds the batch; not for eager steps
+  std::int64_t times = 1;
+  std::vector<int> ranks = {};  // that take part; empty: all
+  std::string stream = {};      // that everything goes to; "": the engine's own
+  bool wait = true;             // false: return when all is enqueued
+};
+
+// A step that ran, or that is enqueued.
 struct StepRun {
   const EngineStep* step = nullptr;
-  BatchLayout layout;
-  std::int64_t eager_rows = 0;  // rows that had no graph
+  BatchLayout layout = {};
+  std::int64_t eager_rows = 0;       // rows that had no graph
+  std::vector<int> ranks = {};       // that took part, ascending
+  std::vector<Buffer> queries = {};  // per rank, with `copy`: layer 0's queries as they were
+
+  // Of a step that is not waited for: what it leaves, copied by the stream right after it, because
+  // a later step may run in the same buffers before anyone looks. `step` is this one then.
+  std::unique_ptr<EngineStep> copy = nullptr;
 };
 
 // Values of one layer, decoded: contiguous, without head padding.
@@ -60,8 +83,8 @@ struct RankLayerValues {
   int num_out_heads = 0;
 };
 struct LayerValues {
-  std::vector<float> query;  // [T, H, Dq] as attention read it, on rank 0
-  std::vector<RankLayerValues> ranks;
+  std::vector<float> query;  // [T, H, Dq] as attention read it, on the first rank that took part
+  std::vector<RankLayerValues> ranks;  // [N]; without heads for those that did not take part
 };
 
 // A tensor as the engine stored it, bit for bit, without head padding.
@@ -101,22 +124,68 @@ class Engine {
   // no batch, what the metadata buffers hold meanwhile is make_capture_batch(rows).
   void capture(const std::string& name, std::int64_t rows, const Batch* batch = nullptr);
 
+  // Rows of a capture that names `rows`, or else a batch: the batch's rows.
+  std::int64_t rows_to_capture(std::optional<std::int64_t> rows, const Batch* batch) const;
+
   // Loads the batch, launches the graph `times` times and drains. Without a name: the smallest
   // graph that holds the batch's rows and has its ubatches; where there is none the step runs
   // eagerly. A graph that is named keeps its own cut.
   // StepError no_such_graph, capacity and those of make_batch_layout; Failure from the drain.
-  StepRun replay(const Batch& batch, const std::string& graph, std::int64_t times);
-  StepRun eager(const Batch& batch);
+  // Without `wait` nothing is drained; the result may be read once drain() has returned.
+  StepRun replay(const StepRequest& request);
+  StepRun eager(const StepRequest& request);
+  StepRun replay(const Batch& batch, const std::string& graph, std::int64_t times) {
+    return replay(StepRequest{.batch = batch, .graph = graph, .times = times});
+  }
+  StepRun eager(const Batch& batch) { return eager(StepRequest{.batch = batch}); }
 
-  // StepError no_such_graph.
+  // Runs all that is enqueued. Failure as World::drain.
+  void drain();
+  bool is_idle() const { return !pending_; }
+
+  // Gives back the copies of a run that was not waited for. Only once it is drained.
+  void release(StepRun& run);
+
+  // StepError no_such_graph, graph_in_flight where a launch of it was not drained.
   void destroy(const std::string& graph);
-  void destroy_communicators() { world_.destroy_communicators(); }
+  void destroy_communicators();  // once all is drained
 
   void set_stub(verb::StubMode mode);
 
-  // Fills the buffer, or one row of every layer of it, with NaN, on one rank or on all.
-  // StepError no_such_buffer.
+  // On memory, on one rank or on all. StepError no_such_buffer. The first two fill the buffer, or
+  // one row of every layer of it, once all is drained: with NaN, with a mark. check_canary throws
+  // Failure canary_damaged where a mark is not what it was.
   void poison(const BufferRef& ref);
+  void canary(const BufferRef& ref);
+  void check_canary(const BufferRef& ref);
+  void allocate(const verb::Allocate& what, std::optional<int> rank);
+  void free(const BufferRef& ref);
+  void rebind(const BufferRef& ref);
+  void remap(const BufferRef& ref);
+
+  // The workspace may not grow from here on: StepError workspace_locked.
+  void lock_workspace() { workspace_locked_ = true; }
+  // Makes room for steps of `rows` rows now. StepError workspace_locked, capacity.
+  void grow_workspace(std::int64_t rows);
+
+  // Orders between the engine's compute stream and another: now, and in every step from here on.
+  void fork(const std::string& stream, std::optional<int> rank);
+  void join(const std::string& stream, std::optional<int> rank);
+  void place(int ubatch, const std::string& stream, std::optional<int> rank);
+
+  // What happens on a rank inside the next capture: when it begins, or before it ends.
+  struct CaptureAction {
+    std::optional<int> rank;  // absent: on all
+    bool at_end;
+    std::function<void(Runtime&, Stream)> run;  // with the capturing stream
+  };
+  void during_next_capture(CaptureAction action) { actions_.push_back(std::move(action)); }
+  // A call by name, as CUDA spells it. std::invalid_argument for a name that is not known.
+  void call_during_next_capture(const verb::DuringCapture& what, std::optional<int> rank);
+
+  // One dynamic value. StepError ubatch_out_of_range, capacity; std::invalid_argument for a value
+  // that the key does not take.
+  void set(const verb::Set& what, std::optional<int> rank);
 
   LayerValues read_layer(const StepRun& run, int layer) const;
 
@@ -127,32 +196,75 @@ class Engine {
   std::optional<TensorBits> read_workspace(const WorkspaceRef& ref) const;
 
   const Capacity& capacity() const { return capacity_; }
+  std::vector<std::int64_t> graph_sizes() const;  // rows of the graphs, ascending, none twice
   const InputData& data() const { return data_; }
 
  private:
   struct RankState;
 
+  struct FoundBuffer {
+    Buffer buffer;
+    StepShape shape;
+    bool is_part;  // of the workspace
+    std::function<void(const Buffer&)> replace;
+  };
+  // Bytes that must stay as they are.
+  struct Mark {
+    int rank;
+    std::byte* data;
+    std::size_t size_bytes;
+  };
+
   void each_rank(const std::function<void(Rank&, RankState&)>& program);
+  // What a rank enqueues: its part of the step, in `stream` ("": its own), from `mine` while the
+  // step is not complete.
+  struct StepLanes {
+    const EngineStep& step;
+    const std::string& stream;
+    const RankStep* mine = nullptr;
+  };
+
   RankStep make_rank_step(Rank& rank, const RankState& state, const EngineStep& step);
-  void enqueue_step(Rank& rank, const RankState& state, const EngineStep& step,
-                    const RankStep& mine);
+  void enqueue_step(Rank& rank, RankState& state, const StepLanes& to);
+  // As each_rank, for the ranks of a run.
+  void each_rank(const std::vector<int>& ranks,
+                 const std::function<void(Rank&, RankState&)>& program);
+  Upload upload(Rank& rank, Stream stream) const;
   BatchLayout lay_out(const Batch& batch) const;
   void require_memory_for_checks(std::int64_t rows) const;
-  void load_metadata(const BatchLayout& layout, const std::vector<Ubatch>& ubatches);
-  void load(const BatchLayout& layout, const std::vector<Ubatch>& ubatches);
-  void poison_results(const EngineStep& step);
+  void load_metadata(const StepRun& run, const std::string& stream);
+  void load(const StepRun& run, const std::string& stream);
+  void poison_results(const StepRun& run, const std::string& stream);
+  void take_pending(const StepRequest& request, const EngineStep& step, const BatchLayout& layout);
+  void launch(const StepRun& run, const StepRequest& request);
+  void copy_results(StepRun& run, const std::string& stream);
+  void release_buffers(EngineStep& step);
   void release_eager_step();
   EngineStep* find_graph(const std::string& name);
   EngineStep* graph_for(const Batch& batch, std::int64_t rows);
-  StepRun run_eagerly(const Batch& batch, const BatchLayout& layout);
+  StepRun run_eagerly(const StepRequest& request, BatchLayout layout);
   void destroy(EngineStep& step);
+  StepInputs inputs_of(const StepRun& run, int rank, std::size_t ubatch) const;
+  std::vector<float> read_query(Rank& rank, const StepRun& run, int layer) const;
   TensorBits read_query_bits(Rank& rank, const StepRun& run, int layer) const;
-  Buffer find_buffer(const BufferRef& ref, int rank, StepShape& shape) const;
+  FoundBuffer find_buffer(const BufferRef& ref, Rank& rank);
+  void rebind_workspace(RankState& state, UbatchState& ubatch, const std::string& name,
+                        const Buffer& fresh);
+  // As each_rank, on one rank or on all, one after the other: for programs that change what the
+  // engine shares.
+  void in_turn(std::optional<int> rank, const std::function<void(Rank&, RankState&)>& program);
+  std::vector<Mark> rows_of(const BufferRef& ref, Rank& rank);
+  void fill(const BufferRef& ref, std::uint32_t word, std::vector<Mark>* marks);
+  void grow_for(const EngineStep& step, const std::vector<int>& ranks);
+  void take_workspace(const std::vector<int>& ranks, std::size_t ubatch, const WorkspaceNeed& need);
+  void act(std::vector<CaptureAction>& actions, bool at_end, Rank& rank, Stream origin);
+  void require_lse_tag() const;
   void read_ubatch(Rank& rank, const UbatchStep& step, int layer, RankLayerValues& values) const;
 
   const Scenario& scenario_;
   const Strategy& strategy_;
   World& world_;
+  std::mutex turn_;
   InputData data_;
   Capacity capacity_;
   StepPlan plan_;
@@ -161,6 +273,14 @@ class Engine {
   std::vector<std::unique_ptr<RankState>> ranks_;
   std::vector<std::unique_ptr<EngineStep>> graphs_;  // in capture order
   std::unique_ptr<EngineStep> eager_;                // kept until the next step: its results
+  std::set<const EngineStep*> in_flight_;            // launched since the last drain
+  bool pending_ = false;                             // something is enqueued and not drained
+  std::int64_t pending_launches_ = 0;
+  bool workspace_locked_ = false;
+  LseTag handed_lse_;                   // what attention hands over
+  std::vector<CaptureAction> actions_;  // inside the next capture
+  std::vector<Mark> marks_;
+  std::set<std::pair<int, std::uint32_t>> freed_;  // rank, buffer
 };
 
 }  // namespace dcp

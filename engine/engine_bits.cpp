@@ -82,11 +82,9 @@ TensorBits Engine::read_query_bits(Rank& rank, const StepRun& run, int layer) co
   for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
     const UbatchStep& ubatch = step.ubatches[u];
     const StepShape& s = ubatch.shape;
-    const auto inputs =
-        ranks_[0]->inputs.view(static_cast<int>(u), run.step->ubatches[u].first_row);
     const std::size_t stored = static_cast<std::size_t>(s.num_tokens) * s.num_heads * s.qk_head_dim;
-    append(rank.runtime, plan_.query().gathered(s, ubatch.buffers, inputs, layer), stored,
-           s.num_tokens, query);
+    append(rank.runtime, plan_.query().gathered(s, ubatch.buffers, inputs_of(run, 0, u), layer),
+           stored, s.num_tokens, query);
   }
   return query;
 }

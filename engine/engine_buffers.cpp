@@ -52,34 +52,57 @@ std::vector<float> decode(Runtime& runtime, const ConstHeadRows& rows, std::size
 
 }  // namespace
 
-void write_poison(Runtime& runtime, std::byte* data, std::size_t size_bytes) {
-  std::vector<std::byte> bytes(size_bytes);
-  poison(bytes.data(), bytes.size());
-  runtime.write(data, bytes.data(), bytes.size());
-}
-
 // The one buffer of that name: a persistent one, or one of the graph and ubatch that are named or
 // the only ones.
-Buffer Engine::find_buffer(const BufferRef& ref, int rank, StepShape& shape) const {
-  std::vector<std::pair<Buffer, StepShape>> found;
-  const auto add = [&](const BufferSet& buffers, const StepShape& owner) {
-    if (const Buffer* buffer = buffers.find(ref.buffer)) found.emplace_back(*buffer, owner);
+Engine::FoundBuffer Engine::find_buffer(const BufferRef& ref, Rank& own_rank) {
+  const int rank = own_rank.index;
+  std::vector<FoundBuffer> found;
+  RankState& state = *ranks_[rank];
+  const Ledger& ledger = own_rank.runtime.ledger();
+  const auto add = [&](const BufferSet& buffers, const StepShape& owner, bool is_part,
+                       const std::function<void(const Buffer&)>& replace) {
+    const Buffer* buffer = buffers.find(ref.buffer);
+    if (buffer == nullptr) return;
+    if (ref.generation &&
+        ledger.at(buffer->id).generation != static_cast<std::uint32_t>(*ref.generation)) {
+      return;
+    }
+    found.push_back({*buffer, owner, is_part, replace});
   };
-  const RankState& state = *ranks_[rank];
   const StepShape largest = plan_.shape(rank, capacity_.max_num_tokens);
-  if (!ref.graph) add(state.inputs.buffers(), largest);
-  for (int u = 0; u < scenario_.graph.ubatches; ++u) {
-    if (ref.graph || (ref.ubatch && *ref.ubatch != u)) continue;
-    add(state.inputs.metadata(u), largest);
-    add(state.ubatches[u].workspace, largest);
+  if (!ref.graph) {
+    add(state.inputs.buffers(), largest, false,
+        [&](const Buffer& fresh) { state.inputs.rebind(ref.buffer, fresh); });
+    if (const auto own = state.allocated.find(ref.buffer); own != state.allocated.end()) {
+      BufferSet only;
+      only.add(ref.buffer, own->second);
+      add(only, largest, false, [own](const Buffer& fresh) { own->second = fresh; });
+    }
   }
-  const bool shared = state.ubatches[0].workspace.find(ref.buffer) != nullptr;
+  for (int u = 0; u < scenario_.graph.ubatches && !ref.graph; ++u) {
+    if (ref.ubatch && *ref.ubatch != u) continue;
+    add(state.inputs.metadata(u), largest, false,
+        [&state, &ref, u](const Buffer& fresh) { state.inputs.rebind(ref.buffer, fresh, u); });
+    UbatchState& ubatch = state.ubatches[u];
+    BufferSet shared = ubatch.fixed;
+    if (!ubatch.workspace.is_empty()) shared.add("workspace", ubatch.workspace.block());
+    add(shared, largest, ref.buffer != "workspace",
+        [&](const Buffer& fresh) { rebind_workspace(state, ubatch, ref.buffer, fresh); });
+  }
+  const bool shared = state.ubatches[0].fixed.find(ref.buffer) != nullptr;
   for (const auto& graph : graphs_) {
     const bool wanted = ref.graph ? *ref.graph == graph->name : !shared;
-    const auto& ubatches = graph->ranks[rank].ubatches;
+    auto& ubatches = graph->ranks[rank].ubatches;
     for (std::size_t u = 0; u < ubatches.size() && wanted; ++u) {
       if (ref.ubatch && *ref.ubatch != static_cast<int>(u)) continue;
-      add(ubatches[u].buffers, ubatches[u].shape);
+      UbatchStep& step = ubatches[u];
+      const Buffer* buffer = step.buffers.find(ref.buffer);
+      const bool is_owned = buffer != nullptr &&
+                            std::any_of(step.owned.begin(), step.owned.end(), [&](const auto& own) {
+                              return own.id == buffer->id && own.size_bytes == buffer->size_bytes;
+                            });
+      add(step.buffers, step.shape, !is_owned,
+          [&](const Buffer& fresh) { step.buffers.add(ref.buffer, fresh); });
     }
   }
   if (found.size() != 1) {
@@ -89,31 +112,48 @@ Buffer Engine::find_buffer(const BufferRef& ref, int rank, StepShape& shape) con
                                           " buffers of a rank, it must name one" +
                                           (found.empty() ? "" : ": say which graph's or ubatch's"));
   }
-  shape = found.front().second;
-  return found.front().first;
+  return found.front();
 }
 
-void Engine::poison(const BufferRef& ref) {
-  world_.drain();
-  each_rank([&](Rank& rank, RankState&) {
-    if (ref.rank && *ref.rank != rank.index) return;
-    StepShape shape{};
-    const Buffer buffer = find_buffer(ref, rank.index, shape);
-    if (!ref.row) return write_poison(rank.runtime, buffer.data, buffer.size_bytes);
+void Engine::rebind_workspace(RankState& state, UbatchState& ubatch, const std::string& name,
+                              const Buffer& fresh) {
+  if (name != "workspace") {
+    ubatch.fixed.add(name, fresh);
+    return;
+  }
+  ubatch.workspace.replace(fresh);
+  if (scenario_.workspace.policy != WorkspacePolicy::kFixed) return;
+  const int rank =
+      static_cast<int>(std::find_if(ranks_.begin(), ranks_.end(),
+                                    [&](const auto& each) { return each.get() == &state; }) -
+                       ranks_.begin());
+  ubatch.fixed = carve_workspace(fresh, plan_.buffers(plan_.shape(rank, capacity_.max_num_tokens)));
+  ubatch.fixed.add("workspace", fresh);
+}
 
-    const RowCount count = row_count(ref.buffer, shape, capacity_, scenario_.kv.block_size);
-    if (*ref.row < 0 || *ref.row >= count.rows) {
-      throw StepError("no_such_buffer", "'" + ref.buffer + "' has rows 0 to " +
-                                            std::to_string(count.rows - 1) + ", not " +
-                                            std::to_string(*ref.row));
-    }
-    const std::size_t layer_bytes = buffer.size_bytes / static_cast<std::size_t>(count.layers);
-    const std::size_t row_bytes = layer_bytes / static_cast<std::size_t>(count.rows);
-    for (std::int64_t layer = 0; layer < count.layers; ++layer) {
-      write_poison(rank.runtime, buffer.data + layer * layer_bytes + *ref.row * row_bytes,
-                   row_bytes);
-    }
-  });
+// The whole buffer, or the row that is named, of every layer.
+std::vector<Engine::Mark> Engine::rows_of(const BufferRef& ref, Rank& own_rank) {
+  const int rank = own_rank.index;
+  const FoundBuffer found = find_buffer(ref, own_rank);
+  const Buffer& buffer = found.buffer;
+  if (!ref.row) return {{rank, buffer.data, buffer.size_bytes}};
+
+  const bool is_block = ref.buffer == "workspace" || ranks_[rank]->allocated.count(ref.buffer) > 0;
+  const RowCount count =
+      is_block ? RowCount{1, 1}
+               : row_count(ref.buffer, found.shape, capacity_, scenario_.kv.block_size);
+  if (*ref.row < 0 || *ref.row >= count.rows) {
+    throw StepError("no_such_buffer", "'" + ref.buffer + "' has rows 0 to " +
+                                          std::to_string(count.rows - 1) + ", not " +
+                                          std::to_string(*ref.row));
+  }
+  const std::size_t layer_bytes = buffer.size_bytes / static_cast<std::size_t>(count.layers);
+  const std::size_t row_bytes = layer_bytes / static_cast<std::size_t>(count.rows);
+  std::vector<Mark> rows;
+  for (std::int64_t layer = 0; layer < count.layers; ++layer) {
+    rows.push_back({rank, buffer.data + layer * layer_bytes + *ref.row * row_bytes, row_bytes});
+  }
+  return rows;
 }
 
 void Engine::read_ubatch(Rank& rank, const UbatchStep& step, int layer,
@@ -146,30 +186,39 @@ void Engine::read_ubatch(Rank& rank, const UbatchStep& step, int layer,
   append_rows(merged.new_tokens, values.new_out, values.new_lse);
 }
 
+StepInputs Engine::inputs_of(const StepRun& run, int rank, std::size_t ubatch) const {
+  const std::byte* query = run.queries.empty() ? nullptr : run.queries[rank].data;
+  return ranks_[rank]->inputs.view(static_cast<int>(ubatch), run.step->ubatches[ubatch].first_row,
+                                   query);
+}
+
+std::vector<float> Engine::read_query(Rank& rank, const StepRun& run, int layer) const {
+  std::vector<float> query;
+  const RankStep& step = run.step->ranks[rank.index];
+  for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
+    const UbatchStep& ubatch = step.ubatches[u];
+    const StepShape& s = ubatch.shape;
+    const auto rows =
+        plan_.query().gathered(s, ubatch.buffers, inputs_of(run, rank.index, u), layer);
+    const std::size_t stored = static_cast<std::size_t>(s.num_tokens) * s.num_heads * s.qk_head_dim;
+    const auto part = decode(rank.runtime, rows, stored, s.num_tokens, s.num_heads, s.qk_head_dim);
+    query.insert(query.end(), part.begin(), part.end());
+  }
+  return query;
+}
+
 LayerValues Engine::read_layer(const StepRun& run, int layer) const {
   LayerValues values;
   values.ranks.resize(ranks_.size());
   world_.each_rank([&](Rank& rank) {
+    if (!std::binary_search(run.ranks.begin(), run.ranks.end(), rank.index)) return;
     const RankStep& step = run.step->ranks[rank.index];
     const bool all_heads = strategy_.keeps_all_heads();
-    RankLayerValues mine;
+    RankLayerValues& mine = values.ranks[rank.index];
     mine.num_out_heads = all_heads ? step.shape.num_heads : step.shape.heads_per_rank;
     mine.first_out_head = all_heads ? 0 : rank.index * step.shape.heads_per_rank;
-    for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
-      const UbatchStep& ubatch = step.ubatches[u];
-      read_ubatch(rank, ubatch, layer, mine);
-      if (rank.index != 0) continue;
-      const StepShape& s = ubatch.shape;
-      const auto inputs =
-          ranks_[0]->inputs.view(static_cast<int>(u), run.step->ubatches[u].first_row);
-      const auto query = plan_.query().gathered(s, ubatch.buffers, inputs, layer);
-      const std::size_t stored =
-          static_cast<std::size_t>(s.num_tokens) * s.num_heads * s.qk_head_dim;
-      const auto part =
-          decode(rank.runtime, query, stored, s.num_tokens, s.num_heads, s.qk_head_dim);
-      values.query.insert(values.query.end(), part.begin(), part.end());
-    }
-    values.ranks[rank.index] = std::move(mine);
+    for (const UbatchStep& ubatch : step.ubatches) read_ubatch(rank, ubatch, layer, mine);
+    if (rank.index == run.ranks.front()) values.query = read_query(rank, run, layer);
   });
   return values;
 }

@@ -55,7 +55,7 @@ std::vector<std::byte> filled(const GivenTensor& tensor, const GivenShape& shape
 
 }  // namespace
 
-void RankInputs::load_given(const BatchLayout& layout) {
+void RankInputs::load_given(Upload& upload, const BatchLayout& layout) {
   const auto rank = static_cast<std::size_t>(shape_.rank);
   const GivenTensor& out = scenario_.data.given_out.at(rank);
   const GivenTensor& lse = scenario_.data.given_lse.at(rank);
@@ -67,8 +67,8 @@ void RankInputs::load_given(const BatchLayout& layout) {
       filled(out, out_shape, shape_.dtype, shape_.padded_num_heads, capacity_.max_num_tokens);
   const auto lse_bytes =
       filled(lse, lse_shape, shape_.lse.dtype, shape_.padded_num_heads, capacity_.max_num_tokens);
-  runtime_.write(buffers_.at("given_out"), out_bytes.data(), out_bytes.size());
-  runtime_.write(buffers_.at("given_lse"), lse_bytes.data(), lse_bytes.size());
+  upload.write(buffers_.at("given_out"), out_bytes.data(), out_bytes.size());
+  upload.write(buffers_.at("given_lse"), lse_bytes.data(), lse_bytes.size());
 }
 
 }  // namespace dcp

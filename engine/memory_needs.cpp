@@ -1,5 +1,9 @@
 #include "engine/memory_needs.hpp"
 
+#include <algorithm>
+
+#include "engine/workspace.hpp"
+
 namespace dcp {
 
 double input_bytes(const Scenario& scenario, const StepPlan& plan, const Capacity& capacity) {
@@ -11,11 +15,12 @@ double input_bytes(const Scenario& scenario, const StepPlan& plan, const Capacit
   const double tables = rows * static_cast<double>(capacity.pages_per_request) *
                         sizeof(std::int32_t) * scenario.graph.ubatches;
   double workspace = 0;
-  const BufferPlan needed = plan.buffers(shape);
-  for (const BufferSpec& spec : needed.specs()) {
-    const bool fixed = scenario.workspace.policy == WorkspacePolicy::kFixed &&
-                       spec.lifetime == Lifetime::kWorkspace;
-    if (fixed) workspace += static_cast<double>(spec.size_bytes) * scenario.graph.ubatches;
+  if (scenario.workspace.policy == WorkspacePolicy::kFixed) {
+    workspace = static_cast<double>(workspace_bytes(plan.buffers(shape)));
+    for (const auto& [of_rows, bytes] : scenario.workspace.need) {
+      workspace = std::max(workspace, static_cast<double>(bytes));
+    }
+    workspace *= scenario.graph.ubatches;
   }
   return scenario.world_size *
          ((kv + query) * static_cast<double>(size_bytes(scenario.dtype)) + tables + workspace);

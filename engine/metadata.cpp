@@ -6,16 +6,16 @@ namespace dcp {
 
 namespace {
 
-// Arrays of the metadata, one after the other in a staging buffer; each is copied to its own
-// buffer on the device.
+// Arrays of the metadata, one after the other in host memory; each is copied to its own buffer on
+// the device.
 class StagingWriter {
  public:
-  explicit StagingWriter(const Buffer& staging) : staging_(staging) {}
+  explicit StagingWriter(std::byte* staging) : staging_(staging) {}
 
   // `values`, then `tail` up to `capacity` elements.
   template <class T>
   void add(void* target, const std::vector<T>& values, T tail, std::int64_t capacity) {
-    auto* to = reinterpret_cast<T*>(staging_.data + used_);
+    auto* to = reinterpret_cast<T*>(staging_ + used_);
     std::copy(values.begin(), values.end(), to);
     std::fill(to + values.size(), to + capacity, tail);
     const std::size_t size_bytes = static_cast<std::size_t>(capacity) * sizeof(T);
@@ -23,9 +23,15 @@ class StagingWriter {
     used_ += (size_bytes + 15) / 16 * 16;
   }
 
+  void write_all(Upload& upload) const {
+    for (const StagedArray& array : arrays_) {
+      upload.write(array.target, staging_ + array.offset, array.size_bytes);
+    }
+  }
+
   void copy_all(Runtime& runtime, Stream stream) const {
     for (const StagedArray& array : arrays_) {
-      runtime.copy(stream, array.target, staging_.data + array.offset, array.size_bytes);
+      runtime.copy(stream, array.target, staging_ + array.offset, array.size_bytes);
     }
   }
 
@@ -36,7 +42,7 @@ class StagingWriter {
     std::size_t size_bytes;
   };
 
-  const Buffer& staging_;
+  std::byte* staging_;
   std::vector<StagedArray> arrays_;
   std::size_t used_ = 0;
 };
@@ -78,11 +84,13 @@ Metadata::Metadata(Runtime& runtime, const MetadataCapacity& capacity)
   }
 }
 
-void Metadata::load(Stream stream, const RankBatch& batch) {
+void Metadata::load(Stream stream, Upload& upload, const RankBatch& batch) {
   const std::int64_t rows = capacity_.rows;
   const std::int64_t stride = capacity_.pages_per_request;
-  StagingWriter writer(staging_[next_staging_]);
-  next_staging_ = 1 - next_staging_;
+  // A staging may still be read by a load that is pending: then the upload brings its own.
+  std::vector<std::byte> own(upload.stream() ? staging_[0].size_bytes : 0);
+  StagingWriter writer(upload.stream() ? own.data() : staging_[next_staging_].data);
+  if (!upload.stream()) next_staging_ = 1 - next_staging_;
   writer.add(buffers_.at("query_start_loc"), batch.query_start_loc, batch.query_start_loc.back(),
              rows + 1);
   writer.add(buffers_.at("seq_lens"), batch.seq_lens, 0, rows);
@@ -94,7 +102,11 @@ void Metadata::load(Stream stream, const RankBatch& batch) {
     writer.add(buffers_.at("new_bounds"), batch.new_bounds, 0, rows);
     writer.add(buffers_.at("new_first_rows"), batch.new_first_rows, 0, rows);
   }
-  writer.copy_all(runtime_, stream);
+  if (upload.stream()) {
+    writer.write_all(upload);
+  } else {
+    writer.copy_all(runtime_, stream);
+  }
 }
 
 void Metadata::set_view(StepInputs& view) const {

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "engine/batch_layout.hpp"
 #include "engine/step_inputs.hpp"
+#include "engine/upload.hpp"
 #include "runtime/runtime.hpp"
 #include "strategies/buffers.hpp"
 
@@ -23,13 +25,14 @@ class Metadata {
   Metadata(Runtime& runtime, const MetadataCapacity& capacity);
 
   // Enqueues the copies of the batch into the buffers, tails reset: requests past the batch have no
-  // rows and no keys. Two stagings are used in turn: the one before the last must have been read.
-  void load(Stream stream, const RankBatch& batch);
+  // rows and no keys. While nothing is pending two stagings are used in turn; else the upload's.
+  void load(Stream stream, Upload& upload, const RankBatch& batch);
 
   // Fills in the fields of the view that are metadata.
   void set_view(StepInputs& view) const;
 
   const BufferSet& buffers() const { return buffers_; }
+  void rebind(const std::string& name, const Buffer& buffer) { buffers_.add(name, buffer); }
 
  private:
   Runtime& runtime_;

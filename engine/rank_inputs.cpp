@@ -55,13 +55,28 @@ RankInputs::RankInputs(Runtime& runtime, const Scenario& scenario, const StepPla
   view_.softmax_scale = static_cast<float>(scenario.model.softmax_scale);
   view_.zero_query = scenario.data.kind == DataKind::kMean;
   allocate_all(capacity);
-  set_stub(verb::StubMode::kExact);
+  Upload upload(runtime_, std::nullopt);
+  set_stub(upload, verb::StubMode::kExact);
 }
 
-std::byte* RankInputs::allocate(std::string_view name, std::size_t size_bytes) {
-  const Buffer buffer = runtime_.allocate(name, size_bytes);
+void RankInputs::allocate(std::string_view name, std::size_t size_bytes) {
+  buffers_.add(name, runtime_.allocate(name, size_bytes));
+}
+
+void RankInputs::rebind(const std::string& name, const Buffer& buffer) {
   buffers_.add(name, buffer);
-  return buffer.data;
+  bind();
+}
+
+void RankInputs::bind() {
+  view_.query = buffers_.at<std::byte>("q");
+  view_.new_kv = buffers_.at<std::byte>("new_kv");
+  view_.all_new_kv = view_.new_kv;
+  view_.kv_cache = buffers_.at<std::byte>("kv_cache");
+  view_.empty_row_mode = buffers_.at<std::int32_t>("empty_row_mode");
+  if (scenario_.data.kind != DataKind::kGiven) return;
+  view_.given_out = buffers_.at<std::byte>("given_out");
+  view_.given_lse = buffers_.at<std::byte>("given_lse");
 }
 
 void RankInputs::allocate_all(const Capacity& capacity) {
@@ -73,18 +88,17 @@ void RankInputs::allocate_all(const Capacity& capacity) {
   const auto slots = static_cast<std::size_t>(capacity.num_blocks * scenario_.kv.block_size);
   const std::size_t layers = static_cast<std::size_t>(shape_.layers);
 
-  view_.query = allocate("q", rows * num_input_heads_ * query_bytes);
-  view_.new_kv = allocate("new_kv", layers * rows * kv_bytes);
-  view_.all_new_kv = view_.new_kv;
-  view_.kv_cache = allocate("kv_cache", layers * slots * kv_bytes);
+  allocate("q", rows * num_input_heads_ * query_bytes);
+  allocate("new_kv", layers * rows * kv_bytes);
+  allocate("kv_cache", layers * slots * kv_bytes);
   if (scenario_.data.kind == DataKind::kGiven) {
     const std::size_t heads = rows * static_cast<std::size_t>(shape_.padded_num_heads);
-    view_.given_out = allocate("given_out", heads * shape_.head_dim * size_bytes(shape_.dtype));
-    view_.given_lse = allocate("given_lse", heads * size_bytes(shape_.lse.dtype));
+    allocate("given_out", heads * shape_.head_dim * size_bytes(shape_.dtype));
+    allocate("given_lse", heads * size_bytes(shape_.lse.dtype));
   }
 
-  view_.empty_row_mode =
-      reinterpret_cast<const std::int32_t*>(allocate("empty_row_mode", sizeof(std::int32_t)));
+  allocate("empty_row_mode", sizeof(std::int32_t));
+  bind();
   const bool splits = scenario_.attention_split == AttentionSplit::kContextThenNew;
   for (int u = 0; u < scenario_.graph.ubatches; ++u) {
     metadata_.emplace_back(runtime_,
@@ -94,8 +108,9 @@ void RankInputs::allocate_all(const Capacity& capacity) {
   }
 }
 
-StepInputs RankInputs::view(int ubatch, std::int64_t first_row) const {
+StepInputs RankInputs::view(int ubatch, std::int64_t first_row, const std::byte* query) const {
   StepInputs view = view_;
+  if (query != nullptr) view.query = query;
   metadata_[static_cast<std::size_t>(ubatch)].set_view(view);
   const auto row = static_cast<std::size_t>(first_row);
   const std::size_t element_bytes = size_bytes(shape_.dtype);
@@ -109,23 +124,30 @@ StepInputs RankInputs::view(int ubatch, std::int64_t first_row) const {
   return view;
 }
 
-void RankInputs::load_metadata(Stream stream, const BatchLayout& layout,
+void RankInputs::load_metadata(Stream stream, Upload& upload, const BatchLayout& layout,
                                const std::vector<Ubatch>& ubatches) {
-  const RankBatch batch = make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks);
+  RankBatch batch = make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks);
+  if (forced_slot_) std::fill(batch.slot_mapping.begin(), batch.slot_mapping.end(), *forced_slot_);
+  for (auto& pages : batch.block_table) {
+    if (forced_block_) std::fill(pages.begin(), pages.end(), *forced_block_);
+  }
+  forced_slot_.reset();
+  forced_block_.reset();
   for (std::size_t u = 0; u < ubatches.size(); ++u) {
-    metadata_[u].load(stream, ubatch_of(batch, ubatches[u]));
+    metadata_[u].load(stream, upload, ubatch_of(batch, ubatches[u]));
   }
 }
 
-void RankInputs::load_data(const InputData& data, const BatchLayout& layout) {
-  load_cache(data, layout, make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks));
-  load_new_tokens(data, layout);
-  if (scenario_.data.kind == DataKind::kGiven) load_given(layout);
+void RankInputs::load_data(Upload& upload, const InputData& data, const BatchLayout& layout) {
+  load_cache(upload, data, layout,
+             make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks));
+  load_new_tokens(upload, data, layout);
+  if (scenario_.data.kind == DataKind::kGiven) load_given(upload, layout);
 }
 
 // Page by page: pages of the batch before are poisoned, so that a key that is read by mistake
 // shows; pages that neither batch uses stay as they are.
-void RankInputs::load_cache(const InputData& data, const BatchLayout& layout,
+void RankInputs::load_cache(Upload& upload, const InputData& data, const BatchLayout& layout,
                             const RankBatch& batch) {
   std::vector<float> kv(static_cast<std::size_t>(shape_.kv_row_dim));
   const std::size_t page_bytes =
@@ -133,9 +155,8 @@ void RankInputs::load_cache(const InputData& data, const BatchLayout& layout,
   for (int layer = 0; layer < shape_.layers; ++layer) {
     std::byte* cache =
         view_.kv_cache + static_cast<std::size_t>(layer * view_.num_blocks) * page_bytes;
-    const auto unused = poisoned(page_bytes);
     for (const std::int32_t page : used_pages_) {
-      runtime_.write(cache + page * page_bytes, unused.data(), page_bytes);
+      upload.poison(cache + page * page_bytes, page_bytes);
     }
     for (std::int64_t r = 0; r < layout.num_requests(); ++r) {
       const auto& pages = batch.block_table[r];
@@ -147,7 +168,7 @@ void RankInputs::load_cache(const InputData& data, const BatchLayout& layout,
         store_row(rows, shape_.dtype, static_cast<std::size_t>(local.index), kv);
       }
       for (std::size_t i = 0; i < pages.size(); ++i) {
-        runtime_.write(cache + pages[i] * page_bytes, rows.data() + i * page_bytes, page_bytes);
+        upload.write(cache + pages[i] * page_bytes, rows.data() + i * page_bytes, page_bytes);
       }
     }
   }
@@ -157,7 +178,7 @@ void RankInputs::load_cache(const InputData& data, const BatchLayout& layout,
   }
 }
 
-void RankInputs::load_new_tokens(const InputData& data, const BatchLayout& layout) {
+void RankInputs::load_new_tokens(Upload& upload, const InputData& data, const BatchLayout& layout) {
   std::vector<float> head_query(static_cast<std::size_t>(shape_.qk_head_dim));
   std::vector<float> kv(static_cast<std::size_t>(shape_.kv_row_dim));
   const auto capacity = static_cast<std::size_t>(capacity_.max_num_tokens);
@@ -182,13 +203,13 @@ void RankInputs::load_new_tokens(const InputData& data, const BatchLayout& layou
       }
     }
   }
-  runtime_.write(buffers_.at("q"), query.data(), query.size());
-  runtime_.write(buffers_.at("new_kv"), new_kv.data(), new_kv.size());
+  upload.write(buffers_.at("q"), query.data(), query.size());
+  upload.write(buffers_.at("new_kv"), new_kv.data(), new_kv.size());
 }
 
-void RankInputs::set_stub(verb::StubMode mode) {
+void RankInputs::set_stub(Upload& upload, verb::StubMode mode) {
   const EmptyRowMode value = empty_row_mode(mode);
-  runtime_.write(buffers_.at("empty_row_mode"), &value, sizeof(value));
+  upload.write(buffers_.at("empty_row_mode"), &value, sizeof(value));
 }
 
 }  // namespace dcp

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "core/data.hpp"
@@ -13,6 +15,7 @@
 #include "engine/step_inputs.hpp"
 #include "engine/step_plan.hpp"
 #include "engine/ubatches.hpp"
+#include "engine/upload.hpp"
 
 namespace dcp {
 
@@ -21,28 +24,43 @@ class RankInputs {
   RankInputs(Runtime& runtime, const Scenario& scenario, const StepPlan& plan,
              const Capacity& capacity, int rank);
 
-  // What a ubatch reads whose first row is `first_row` of the step.
-  StepInputs view(int ubatch, std::int64_t first_row) const;
+  // What a ubatch reads whose first row is `first_row` of the step. `query`: a copy of `q` to read
+  // instead.
+  StepInputs view(int ubatch, std::int64_t first_row, const std::byte* query = nullptr) const;
 
   const BufferSet& buffers() const { return buffers_; }
   const BufferSet& metadata(int ubatch) const { return metadata_.at(ubatch).buffers(); }
 
+  // What the next batches are loaded into, and the next steps read, under a buffer's name; with
+  // `ubatch` among its metadata.
+  void rebind(const std::string& name, const Buffer& buffer);
+  void rebind(const std::string& name, const Buffer& buffer, int ubatch) {
+    metadata_.at(ubatch).rebind(name, buffer);
+  }
+
+  // The slot of every new token, and the page of every key, of the next batch that is loaded.
+  void force_slots(std::int64_t slot) { forced_slot_ = slot; }
+  void force_blocks(std::int32_t block) { forced_block_ = block; }
+
   // Enqueues the copies of each ubatch's part of the batch's metadata.
-  void load_metadata(Stream stream, const BatchLayout& layout, const std::vector<Ubatch>& ubatches);
+  void load_metadata(Stream stream, Upload& upload, const BatchLayout& layout,
+                     const std::vector<Ubatch>& ubatches);
 
   // Writes the batch's data: the keys of earlier tokens into the cache as earlier steps would have,
-  // this step's keys and queries into the inputs. Only while nothing is pending.
-  void load_data(const InputData& data, const BatchLayout& layout);
+  // this step's keys and queries into the inputs.
+  void load_data(Upload& upload, const InputData& data, const BatchLayout& layout);
 
   // What attention leaves in empty rows from here on.
-  void set_stub(verb::StubMode mode);
+  void set_stub(Upload& upload, verb::StubMode mode);
 
  private:
   void allocate_all(const Capacity& capacity);
-  std::byte* allocate(std::string_view name, std::size_t size_bytes);
-  void load_cache(const InputData& data, const BatchLayout& layout, const RankBatch& batch);
-  void load_new_tokens(const InputData& data, const BatchLayout& layout);
-  void load_given(const BatchLayout& layout);
+  void allocate(std::string_view name, std::size_t size_bytes);
+  void bind();
+  void load_cache(Upload& upload, const InputData& data, const BatchLayout& layout,
+                  const RankBatch& batch);
+  void load_new_tokens(Upload& upload, const InputData& data, const BatchLayout& layout);
+  void load_given(Upload& upload, const BatchLayout& layout);
 
   Runtime& runtime_;
   const Scenario& scenario_;
@@ -51,6 +69,8 @@ class RankInputs {
   Shard shard_;
   Capacity capacity_;
   BufferSet buffers_;
+  std::optional<std::int64_t> forced_slot_;
+  std::optional<std::int32_t> forced_block_;
   StepInputs view_{};                     // without metadata, from row 0
   std::vector<Metadata> metadata_;        // per ubatch
   std::vector<std::int32_t> used_pages_;  // by the batch that was loaded last

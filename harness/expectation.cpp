@@ -20,11 +20,19 @@ std::string_view name(Status status) {
 }
 
 Expect expectation_of(const Step& step, std::string_view strategy) {
-  if (!step.expect) return {};
-  Expect expect = *step.expect;
+  Expect expect = step.expect.value_or(Expect{});
   const auto found = expect.by_strategy.find(std::string(strategy));
-  if (found == expect.by_strategy.end()) return expect;
-  const Expect& own = found->second;
+  if (found != expect.by_strategy.end()) {
+    const Expect own = found->second;
+    lay_over(expect, own);
+  }
+  const auto* together = std::get_if<verb::Together>(&step.verb);
+  if (together == nullptr) return expect;
+  for (const Step& each : together->steps) lay_over(expect, expectation_of(each, strategy));
+  return expect;
+}
+
+void lay_over(Expect& expect, const Expect& own) {
   for (const auto& [row, value] : own.out) expect.out[row] = value;
   for (const auto& [row, value] : own.lse) expect.lse[row] = value;
   if (own.empty_rows) expect.empty_rows = own.empty_rows;
@@ -33,11 +41,15 @@ Expect expectation_of(const Step& step, std::string_view strategy) {
   if (own.error) expect.error = own.error;
   if (own.same_bits_as) expect.same_bits_as = own.same_bits_as;
   if (own.eager_rows) expect.eager_rows = own.eager_rows;
-  return expect;
 }
 
 bool checks_reference(const Expect& expect) {
   return expect.hazards.empty() && expect.failures.empty() && !expect.error;
+}
+
+bool expects_mismatch(const Expect& expect) {
+  return std::any_of(expect.failures.begin(), expect.failures.end(),
+                     [](const ExpectedFinding& wanted) { return wanted.kind == "mismatch"; });
 }
 
 std::string list_text(const std::vector<std::int64_t>& values) {
@@ -64,16 +76,19 @@ bool within(double got, double want, double tolerance) {
 }
 
 // The first value of a row that misses `want`; elements per row follow from the sizes.
-void compare_row(std::string_view what, std::int64_t row, double want,
+void compare_row(std::string_view what, std::int64_t row, double want, std::size_t num_rows,
                  const std::vector<float>& got, const std::vector<double>& tolerance,
-                 std::size_t per_row, std::vector<std::string>& problems) {
+                 const std::vector<bool>& held, std::vector<std::string>& problems) {
+  const std::size_t per_row = num_rows == 0 ? 0 : got.size() / num_rows;
   const std::size_t begin = static_cast<std::size_t>(row) * per_row;
   if (row < 0 || begin + per_row > got.size()) {
     problems.push_back("expect." + std::string(what) + ": the step has no row " +
                        std::to_string(row));
     return;
   }
+  const std::size_t per_head = per_row / held.size();
   for (std::size_t i = begin; i < begin + per_row; ++i) {
+    if (!held[(i - begin) / per_head]) continue;
     if (within(got[i], want, tolerance[i])) continue;
     problems.push_back("expect." + std::string(what) + ": row " + std::to_string(row) + " is " +
                        number(got[i]) + ", expected " + number(want) + " within " +
@@ -88,16 +103,15 @@ void compare_expected_values(const Expect& expect, const StepOutput& output,
                              const LayerResult& right, std::vector<std::string>& problems) {
   const auto heads = static_cast<std::size_t>(output.num_heads);
   const std::size_t num_rows = right.lse.size() / heads;
-  const std::size_t out_per_row = num_rows == 0 ? 0 : right.out.size() / num_rows;
   for (const auto& [row, want] : expect.out) {
-    compare_row("out", row, want, output.out, right.out_tolerance, out_per_row, problems);
+    compare_row("out", row, want, num_rows, output.out, right.out_tolerance, output.held, problems);
   }
   if (output.lse.empty() && !expect.lse.empty()) {
     problems.push_back("expect.lse: the step returns no lse (return_lse is false)");
     return;
   }
   for (const auto& [row, want] : expect.lse) {
-    compare_row("lse", row, want, output.lse, right.lse_tolerance, heads, problems);
+    compare_row("lse", row, want, num_rows, output.lse, right.lse_tolerance, output.held, problems);
   }
 }
 
@@ -109,14 +123,17 @@ std::vector<std::int64_t> observed_empty_rows(const StepOutput& output, std::int
   const std::size_t lse_per_row = output.lse.size() / static_cast<std::size_t>(num_rows);
   for (std::int64_t row = 0; row < num_rows; ++row) {
     const auto r = static_cast<std::size_t>(row);
-    bool is_empty = true;
-    for (std::size_t i = 0; i < out_per_row && is_empty; ++i) {
-      is_empty = output.out[r * out_per_row + i] == 0;
+    // `count` values of each head.
+    const auto all_are = [&](const std::vector<float>& values, std::size_t count, float wanted) {
+      for (std::size_t i = 0; i < count; ++i) {
+        const bool held = output.held[i * output.held.size() / count];
+        if (held && values[r * count + i] != wanted) return false;
+      }
+      return true;
+    };
+    if (all_are(output.out, out_per_row, 0) && all_are(output.lse, lse_per_row, kEmpty)) {
+      empty.push_back(row);
     }
-    for (std::size_t i = 0; i < lse_per_row && is_empty; ++i) {
-      is_empty = output.lse[r * lse_per_row + i] == kEmpty;
-    }
-    if (is_empty) empty.push_back(row);
   }
   return empty;
 }

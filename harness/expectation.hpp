@@ -11,19 +11,28 @@
 
 namespace dcp {
 
-// The step's expectation under a strategy. Without `expect`: nothing but a result that is right.
+// The step's expectation under a strategy, with those of the steps that it holds together. Without
+// `expect`: nothing but a result that is right.
 Expect expectation_of(const Step& step, std::string_view strategy);
+
+// What `own` names takes the place of what `expect` has.
+void lay_over(Expect& expect, const Expect& own);
 
 // Whether the step's numbers are compared with the reference: a named hazard, failure or error
 // lifts that.
 bool checks_reference(const Expect& expect);
 
+// Whether the step is to miss the reference. Its numbers are compared then: that they are right is
+// what falls short.
+bool expects_mismatch(const Expect& expect);
+
 // The last layer's outputs of one step, gathered over ranks.
 struct StepOutput {
   std::int64_t rows = 0;  // before padding
   int num_heads = 0;
-  std::vector<float> out;  // [T, H, D]
-  std::vector<float> lse;  // [T, H], empty where not returned
+  std::vector<float> out = {};  // [T, H, D]
+  std::vector<float> lse = {};  // [T, H], empty where not returned
+  std::vector<bool> held = {};  // [H] whether a rank that took part holds the head
 };
 
 // Adds a line to `problems` for every row of expect.out and expect.lse that the output misses by

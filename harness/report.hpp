@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,12 +57,28 @@ struct StepReport {
   double seconds = 0;
 };
 
+// Which numbers of rows have a graph when the scenario ends. Others are padded up to the next, or
+// run eagerly.
+struct Coverage {
+  std::vector<std::int64_t> graph_sizes;    // ascending
+  std::int64_t max_num_tokens = 0;          // rows that a step may have
+  std::map<std::int64_t, int> ran_eagerly;  // rows of replays that found no graph -> such steps
+
+  // First number of rows that no graph holds, up to max_num_tokens; nothing where all have one.
+  std::optional<std::int64_t> first_uncovered() const {
+    const std::int64_t first = graph_sizes.empty() ? 1 : graph_sizes.back() + 1;
+    if (first > max_num_tokens) return std::nullopt;
+    return first;
+  }
+};
+
 struct ScenarioReport {
   std::string file;
   std::string strategy;
   Status status = Status::kPass;
   std::string bad_input;  // why it could not be run, with the place
   std::vector<StepReport> steps;
+  Coverage coverage;
   double seconds = 0;
 };
 

@@ -52,12 +52,20 @@ ScenarioReport run_scenario(const Scenario& scenario, const Strategy& strategy,
   const auto steps = scenario.steps.empty() ? default_steps(scenario) : scenario.steps;
   try {
     StepRunner runner(scenario, strategy, options);
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      report.steps.push_back(runner.run(steps[i], static_cast<int>(i)));
-      if (report.steps.back().status != Status::kPass) report.status = Status::kFail;
+    try {
+      for (std::size_t i = 0; i < steps.size(); ++i) runner.run(steps[i], static_cast<int>(i));
+      runner.finish();
+    } catch (const std::exception& error) {
+      end_with(report, error);
     }
-  } catch (const std::exception& error) {
+    report.steps = runner.reports();
+    report.coverage = runner.coverage();
+  } catch (const std::exception& error) {  // before the first step
     end_with(report, error);
+  }
+  for (const StepReport& step : report.steps) {
+    const bool fell_short = step.status != Status::kPass && report.status == Status::kPass;
+    if (fell_short) report.status = Status::kFail;
   }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return report;

@@ -1,18 +1,11 @@
-// One scenario, one strategy, in progress: the state that its steps share.
+// Runs the steps of one scenario under one strategy and holds each to what it expects.
 #pragma once
 
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
+#include <deque>
 #include <vector>
 
-#include "comm/world.hpp"
-#include "engine/engine.hpp"
-#include "harness/expectation.hpp"
-#include "harness/scenario_runner.hpp"
 #include "harness/schedule_trace.hpp"
-#include "harness/step_dump.hpp"
+#include "harness/session.hpp"
 
 namespace dcp {
 
@@ -22,31 +15,24 @@ class StepRunner {
   StepRunner(const Scenario& scenario, const Strategy& strategy, const RunOptions& options);
 
   // Throws InputError where a step is refused for what the scenario says and does not expect it.
-  StepReport run(const Step& step, int index);
+  // The report of a step that is not waited for is complete when something has drained.
+  void run(const Step& step, int index);
+
+  // Drains what is still pending. Throws InputError as run().
+  void finish();
+
+  Coverage coverage();
+  std::vector<StepReport> reports() const { return {reports_.begin(), reports_.end()}; }
 
  private:
-  Engine& engine();  // made when the first step needs it
-  const Batch& batch(const std::string& name) const;
   void perform(const Step& step, const Expect& expect, StepReport& report);
-  void capture(const verb::Capture& capture, StepReport& report);
-  void examine(const StepRun& run, const Batch& batch, const Expect& expect, StepReport& report);
-  void check_layers(const StepRun& run, const Batch& batch, StepReport& report,
-                    LayerResult& last_layer);
-  StepOutput read_output(const StepRun& run) const;
-  void hold_to_outputs(const StepRun& run, const StepOutput& output, const LayerResult& right,
-                       const Expect& expect, StepReport& report);
   void hold_to_findings(const Step& step, const Expect& expect, StepReport& report) const;
-  void describe_ranks(const StepRun& run, StepReport& report) const;
 
   const Scenario& scenario_;
   const Strategy& strategy_;
-  std::unique_ptr<World> world_;
-  std::unique_ptr<Engine> engine_;
   ScheduleTrace* trace_;
-  std::optional<StepDump> dump_;
-  bool stubbed_ = false;                       // the attention stage is not exact
-  std::map<std::string, StepOutput> outputs_;  // by step name and by index, for same_bits_as
-  std::string last_output_;                    // key of the step in progress
+  std::deque<StepReport> reports_;  // references stay valid
+  Session session_;
 };
 
 }  // namespace dcp

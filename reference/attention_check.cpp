@@ -127,7 +127,7 @@ void RowChecker::check_partial(const RightState& right, std::int64_t row, int ra
   const RankObservation& observed = observation_.ranks[static_cast<std::size_t>(rank)];
   const auto head_dim = static_cast<std::size_t>(geometry_.v_head_dim());
   const bool empty = geometry_.visible_tokens(row, rank).empty();
-  if (empty && !options_.partial_empty_rows) return;
+  if (!observed.is_there() || (empty && !options_.partial_empty_rows)) return;
   for (int head = 0; head < geometry_.num_heads(); ++head) {
     const ElementPlace at{
         .layer = observation_.layer, .rank = rank, .row = row, .head = head, .element = -1};

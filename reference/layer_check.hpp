@@ -55,7 +55,8 @@ class StepReference {
   StepReference(const Scenario& scenario, const Batch& batch, std::int64_t num_rows,
                 std::string_view strategy);
 
-  // Throws std::invalid_argument where a tensor of the observation has another size.
+  // Throws std::invalid_argument where a tensor of the observation has another size. A rank that
+  // did not take part is not checked, and then the combine is not either.
   LayerCheck check_layer(const LayerObservation& observation,
                          const CheckOptions& options = {}) const;
 

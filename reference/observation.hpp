@@ -26,6 +26,9 @@ struct RankObservation {
   std::span<const float> new_out = {};
   std::span<const float> new_lse = {};
 
+  // Whether the rank took part in the step. One that did not leaves every tensor empty.
+  bool is_there() const { return num_out_heads > 0; }
+
   // Where a row and head of the group stand in the tensors of num_out_heads heads, if they do.
   std::optional<std::size_t> index(std::int64_t row, int head) const {
     const int local_head = head - first_out_head;

@@ -17,6 +17,7 @@ struct GraphNode {
 };
 
 struct GraphRecord {
+  std::string name;  // "capture 0"
   std::string pool;  // owner, in the ledger, of what was allocated during the capture
   std::vector<GraphNode> nodes;
 

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "core/error.hpp"
 #include "core/handles.hpp"
 #include "core/ledger.hpp"
 #include "kernels/op.hpp"
@@ -48,6 +49,20 @@ class Runtime {
 
   // Takes effect after everything that was enqueued before.
   virtual void free(const Buffer& buffer) = 0;
+
+  // Other memory behind the same address, which is a new allocation of the old name. Only while
+  // nothing is pending. StepError backend_unavailable where the backend cannot.
+  virtual Buffer remap(const Buffer& buffer) {
+    static_cast<void>(buffer);
+    throw StepError("backend_unavailable",
+                    "this backend cannot change the memory behind an address");
+  }
+
+  // From here on captures take memory from one pool: what one capture gave back, a later one may
+  // get. StepError as above.
+  virtual void share_pool() {
+    throw StepError("backend_unavailable", "this backend has a pool for each capture");
+  }
 
   // Adds the op to the stream. `params` are copied now: later changes of them have no effect.
   virtual void enqueue(Stream stream, const OpInfo& op, std::span<const std::byte> params) = 0;

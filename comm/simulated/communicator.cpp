@@ -43,6 +43,7 @@ void Communicator::arrive(const CollectiveOp::Params& call) {
     found = std::prev(open_.end());
     found->index = index;
     found->calls.resize(num_arrived_.size(), nullptr);
+    found->has_finished.resize(num_arrived_.size(), false);
   }
   for (const CollectiveOp::Params* other : found->calls) {
     if (other == nullptr || same_call(*other, call)) continue;
@@ -73,6 +74,7 @@ void Communicator::finish(const CollectiveOp::Params& call) {
   Exchange& exchange = open_[exchange_of(call)];
   if (!exchange.moved) move_bytes(exchange.calls);
   exchange.moved = true;
+  exchange.has_finished[call.rank] = true;
   ++exchange.num_finished;
   while (!open_.empty() && open_.front().num_finished == world_size()) open_.pop_front();
 }
@@ -84,7 +86,7 @@ void Communicator::reset() {
 
 std::size_t Communicator::exchange_of(const CollectiveOp::Params& call) const {
   const auto found = std::find_if(open_.begin(), open_.end(), [&](const Exchange& exchange) {
-    return exchange.calls[call.rank] == &call;
+    return exchange.calls[call.rank] == &call && !exchange.has_finished[call.rank];
   });
   assert(found != open_.end());
   return static_cast<std::size_t>(found - open_.begin());

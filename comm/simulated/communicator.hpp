@@ -55,12 +55,15 @@ class Communicator {
   struct Exchange {
     std::int64_t index = 0;
     std::vector<const CollectiveOp::Params*> calls;  // per rank; null: not there yet
+    std::vector<bool> has_finished;                  // per rank
     int num_arrived = 0;
     int num_finished = 0;
     bool moved = false;
   };
 
-  std::size_t exchange_of(const CollectiveOp::Params& call) const;  // index in open_
+  // Index in open_ of the exchange that the rank has joined with this call and not finished. A
+  // graph's next launch calls with the same params, maybe before all ranks have finished the first.
+  std::size_t exchange_of(const CollectiveOp::Params& call) const;
 
   std::vector<std::int64_t> num_arrived_;  // calls so far, per rank
   std::deque<Exchange> open_;              // oldest first

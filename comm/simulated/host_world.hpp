@@ -36,6 +36,9 @@ class HostWorld final : public World {
   int world_size() const override { return static_cast<int>(ranks_.size()); }
   void each_rank(const std::function<void(Rank&)>& program) override;
   void drain() override;
+  void interfere(Interference* by) override {
+    for (const auto& rank : ranks_) rank->runtime.interfere(by);
+  }
   void destroy_communicators() override;
 
   HostRuntime& runtime(int rank) { return ranks_.at(rank)->runtime; }

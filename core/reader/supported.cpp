@@ -33,48 +33,20 @@ constexpr Setting kSettings[] = {
     {{"kv.dtype", "fp8_e4m3"}, [](const Scenario& s) { return s.kv.dtype == DType::kFp8E4m3; }},
     {{"kv_gather", "{tokens, dim, dtype}"},
      [](const Scenario& s) { return s.kv_gather.has_value(); }},
-    {{"graph.pool", "shared"},
-     [](const Scenario& s) { return s.graph.pool == GraphPool::kShared; }},
-    {{"workspace.policy", "growable"},
-     [](const Scenario& s) { return s.workspace.policy == WorkspacePolicy::kGrowable; }},
-    {{"workspace.need", "{rows: bytes}"},
-     [](const Scenario& s) { return !s.workspace.need.empty(); }},
 };
 
-constexpr std::string_view kVerbs[] = {
-    "together",       "lock",   "grow",         "allocate", "free",  "rebind",
-    "remap",          "canary", "check_canary", "set",      "stall", "skip",
-    "during_capture", "throw",  "fork",         "join",     "place",
-};
-
-// Text of what a step uses and is not supported, as "replay.stream: s1", else "".
-struct StepOption {
-  std::string_view key;
-  std::string (*unsupported)(const Verb& verb);
-};
-
-template <class V>
-std::string stream_of(const Verb& verb) {
-  const auto* run = std::get_if<V>(&verb);
-  return run == nullptr ? "" : run->stream;
+// What of a step is not supported, as "set.epoch", else "".
+std::string unsupported_part(const Verb& verb) {
+  const auto* set = std::get_if<verb::Set>(&verb);
+  if (set != nullptr && (set->key == "epoch" || set->key == "strategy")) return "set." + set->key;
+  const auto* stall = std::get_if<verb::Stall>(&verb);
+  if (stall != nullptr && stall->at != "combine") return "stall.at: " + stall->at;
+  return "";
 }
-
-template <class V>
-std::string no_wait_of(const Verb& verb) {
-  const auto* run = std::get_if<V>(&verb);
-  return run == nullptr || run->wait ? "" : "false";
-}
-
-constexpr StepOption kStepOptions[] = {
-    {"replay.stream", stream_of<verb::Replay>},
-    {"replay.wait", no_wait_of<verb::Replay>},
-    {"eager.stream", stream_of<verb::Eager>},
-    {"eager.wait", no_wait_of<verb::Eager>},
-};
 
 // What all ranks do together, unless it stands inside `together`.
 constexpr std::string_view kVerbsOfAllRanks[] = {
-    "capture", "replay", "eager", "together", "sync", "lock", "grow", "stub_attention", "destroy",
+    "capture", "together", "sync", "lock", "grow", "stub_attention", "destroy",
 };
 
 bool expects_hazards(const Expect& expect) {
@@ -98,26 +70,26 @@ Place place_of(const Scenario& scenario, std::string key) {
   throw InputError(place, "'" + what + "' is not supported yet");
 }
 
-void require_supported_step(const Scenario& scenario, std::size_t index) {
-  const Step& step = scenario.steps[index];
-  const std::string path = "steps." + std::to_string(index) + ".";
-  if (!is_supported_verb(step.verb_name)) {
-    refuse(step.place, "verb: " + step.verb_name);
-  }
-  for (const StepOption& option : kStepOptions) {
-    const std::string value = option.unsupported(step.verb);
-    if (value.empty()) continue;
-    const std::string key(option.key);
-    refuse(place_of(scenario, path + key), key + ": " + value);
-  }
-  if (step.rank && std::find(std::begin(kVerbsOfAllRanks), std::end(kVerbsOfAllRanks),
-                             step.verb_name) != std::end(kVerbsOfAllRanks)) {
-    throw InputError(place_of(scenario, path + "rank"),
-                     "'rank' does not apply to '" + step.verb_name +
-                         "': all ranks do it ('together' gives ranks steps of their own)");
-  }
+void require_all_ranks(const Scenario& scenario, const Step& step, const std::string& path) {
+  const bool is_of_all = std::find(std::begin(kVerbsOfAllRanks), std::end(kVerbsOfAllRanks),
+                                   step.verb_name) != std::end(kVerbsOfAllRanks);
+  if (!step.rank || !is_of_all) return;
+  throw InputError(place_of(scenario, path + "rank"),
+                   "'rank' does not apply to '" + step.verb_name +
+                       "': all ranks do it ('together' gives ranks steps of their own)");
+}
+
+// `path`: of the step's keys in the file.
+void require_supported_step(const Scenario& scenario, const Step& step, const std::string& path) {
+  const std::string part = unsupported_part(step.verb);
+  if (!part.empty()) refuse(place_of(scenario, path + part.substr(0, part.find(':'))), part);
   if (step.expect && expects_hazards(*step.expect)) {
     refuse(place_of(scenario, path + "expect.hazards"), "expect.hazards");
+  }
+  const auto* together = std::get_if<verb::Together>(&step.verb);
+  for (std::size_t i = 0; together != nullptr && i < together->steps.size(); ++i) {
+    require_supported_step(scenario, together->steps[i],
+                           path + "together." + std::to_string(i) + ".");
   }
 }
 
@@ -126,12 +98,11 @@ void require_supported_step(const Scenario& scenario, std::size_t index) {
 std::vector<UnsupportedSetting> unsupported_settings() {
   std::vector<UnsupportedSetting> settings;
   for (const Setting& setting : kSettings) settings.push_back(setting.what);
-  settings.push_back({"expect.hazards", "[kind, ...]"});  // a key of steps: require_supported_step
+  // Keys of steps: require_supported_step.
+  settings.push_back({"expect.hazards", "[kind, ...]"});
+  settings.push_back({"set", "epoch, strategy"});
+  settings.push_back({"stall.at", "publish, wait, read"});
   return settings;
-}
-
-bool is_supported_verb(std::string_view verb) {
-  return std::find(std::begin(kVerbs), std::end(kVerbs), verb) == std::end(kVerbs);
 }
 
 void require_supported(const Scenario& scenario) {
@@ -140,7 +111,11 @@ void require_supported(const Scenario& scenario) {
     const std::string key(setting.what.key);
     refuse(place_of(scenario, key), key + ": " + std::string(setting.what.value));
   }
-  for (std::size_t i = 0; i < scenario.steps.size(); ++i) require_supported_step(scenario, i);
+  for (std::size_t i = 0; i < scenario.steps.size(); ++i) {
+    const std::string path = "steps." + std::to_string(i) + ".";
+    require_all_ranks(scenario, scenario.steps[i], path);
+    require_supported_step(scenario, scenario.steps[i], path);
+  }
 }
 
 }  // namespace dcp

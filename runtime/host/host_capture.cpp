@@ -16,7 +16,8 @@ void HostRuntime::begin_capture(Stream stream, CaptureMode mode) {
   auto capture = std::make_shared<Capture>();
   capture->mode = mode;
   capture->origin = stream;
-  capture->record.pool = "capture " + std::to_string(num_captures_++);
+  capture->record.name = "capture " + std::to_string(num_captures_++);
+  capture->record.pool = shares_pool_ ? "shared pool" : capture->record.name;
   origin.capture = capture;
   origin.nodes.clear();
   captures_.push_back(std::move(capture));
@@ -48,7 +49,7 @@ Graph HostRuntime::end_capture(Stream stream, CallingThread thread) {
     require_joined(*capture);
   } catch (const ApiError&) {
     leave_capture(capture);
-    memory_.destroy_pool(capture->record.pool);
+    give_back_pool(capture->record);
     throw;
   }
   leave_capture(capture);

@@ -65,7 +65,34 @@ Buffer HostMemory::allocate_from_pool(std::string_view name, std::size_t size_by
   return allocate(name, capture.pool, size_bytes);
 }
 
-void HostMemory::release(const Buffer& buffer) { ledger_.mark_freed(buffer.id); }
+void HostMemory::release(const Buffer& buffer) {
+  ledger_.mark_freed(buffer.id);
+  freed_[buffer.data] = buffer.size_bytes;
+}
+
+Buffer HostMemory::remap(const Buffer& buffer) {
+  const Allocation old = ledger_.at(buffer.id);
+  ledger_.mark_freed(buffer.id);
+  poison(buffer.data, buffer.size_bytes);
+  const Allocation& entry = ledger_.add(old.name, old.owner, buffer.data, buffer.size_bytes);
+  return {.data = buffer.data, .size_bytes = buffer.size_bytes, .id = entry.id};
+}
+
+std::vector<HostMemory::Range> HostMemory::freed_parts(const void* data,
+                                                       std::size_t size_bytes) const {
+  std::vector<Range> parts;
+  const auto* begin = static_cast<const std::byte*>(data);
+  const std::byte* end = begin + size_bytes;
+  auto next = freed_.upper_bound(begin);
+  if (next != freed_.begin()) --next;
+  for (; next != freed_.end() && next->first < end; ++next) {
+    const std::byte* first = std::max(begin, next->first);
+    const std::byte* last = std::min(end, next->first + next->second);
+    if (first >= last) continue;
+    parts.push_back({const_cast<std::byte*>(first), static_cast<std::size_t>(last - first)});
+  }
+  return parts;
+}
 
 void HostMemory::release_to_pool(const Buffer& buffer, const GraphRecord& capture) {
   ledger_.mark_freed(buffer.id);
@@ -80,6 +107,7 @@ void HostMemory::destroy_pool(std::string_view pool) {
     if (block.owner != pool) continue;
     poison(block.data, block.size_bytes);
     block.free_in_pool = false;
+    freed_[block.data] = block.size_bytes;
   }
   for (const Allocation& allocation : ledger_.all()) {
     if (allocation.owner == pool && allocation.live) ledger_.mark_freed(allocation.id);

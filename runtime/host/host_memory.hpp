@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -30,6 +31,20 @@ class HostMemory {
 
   // Marks the buffer freed in the ledger; the caller poisons it when its last user is done.
   void release(const Buffer& buffer);
+
+  // Other memory behind the same address: the bytes are gone, the ledger has a new allocation.
+  Buffer remap(const Buffer& buffer);
+
+  // Parts of [data, data + size) that were given back for good. Whoever uses them finds what a
+  // later owner may have left there.
+  struct Range {
+    std::byte* data;
+    std::size_t size_bytes;
+  };
+  std::vector<Range> freed_parts(const void* data, std::size_t size_bytes) const;
+
+  // Grows whenever more is given back.
+  std::size_t num_freed() const { return freed_.size(); }
   void release_to_pool(const Buffer& buffer, const GraphRecord& capture);
 
   // Marks everything that the pool owns as freed and poisons it.
@@ -50,6 +65,7 @@ class HostMemory {
 
   Ledger ledger_;
   std::vector<Block> blocks_;
+  std::map<const std::byte*, std::size_t> freed_;  // address -> bytes
 };
 
 }  // namespace dcp

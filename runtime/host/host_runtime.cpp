@@ -5,24 +5,13 @@
 #include <cstring>
 
 #include "core/error.hpp"
+#include "runtime/hold_op.hpp"
 #include "runtime/memcpy_op.hpp"
+#include "runtime/poison_op.hpp"
 
 namespace dcp {
 
 namespace {
-
-// Fills a freed buffer with NaN once everything that was enqueued before the free has run.
-struct PoisonFreed {
-  static constexpr std::string_view kName = "poison_freed";
-  struct Params {
-    void* data;
-    std::uint64_t size_bytes;
-  };
-  static void accesses(const Params& p, std::vector<Access>& out) {
-    out.push_back({p.data, p.size_bytes, Mode::kWrite, "data"});
-  }
-  static void run(const Params& p) { poison(p.data, p.size_bytes); }
-};
 
 std::vector<std::byte> bytes_of(std::span<const std::byte> params) {
   return {params.begin(), params.end()};
@@ -70,34 +59,28 @@ void HostRuntime::free(const Buffer& buffer) {
     return;
   }
   memory_.release(buffer);
-  const PoisonFreed::Params params{buffer.data, buffer.size_bytes};
   const auto before = everything_enqueued();
   const bool pending =
       std::any_of(before.begin(), before.end(), [&](TaskId id) { return !scheduler_.done(id); });
-  if (!pending) {
-    PoisonFreed::run(params);
-    return;
+  if (pending) {
+    add_poison({buffer.data, buffer.size_bytes}, before);
+  } else {
+    poison(buffer.data, buffer.size_bytes);
   }
-  Task task{.op = &kOpInfo<PoisonFreed>,
-            .params = nullptr,
-            .owned = bytes_of(std::as_bytes(std::span(&params, 1))),
-            .rank = rank_,
-            .where = "free"};
-  task.params = task.owned.data();
-  scheduler_.add(std::move(task), before);
 }
 
 void HostRuntime::enqueue(Stream stream, const OpInfo& op, std::span<const std::byte> params) {
   assert(params.size() == op.params_size);
   StreamState& target = state(stream);
   if (target.capture != nullptr) {
-    capture_node(target, op, params);
+    if (judge(op, params.data(), true).kind != Verdict::kSkip) capture_node(target, op, params);
     return;
   }
   Task task{
       .op = &op, .params = nullptr, .owned = bytes_of(params), .rank = rank_, .where = target.name};
   task.params = task.owned.data();
-  target.tasks = {scheduler_.add(std::move(task), target.tasks)};
+  target.tasks = {
+      add({.task = std::move(task), .dependencies = target.tasks, .may_use_freed = true})};
 }
 
 void HostRuntime::copy(Stream stream, void* to, const void* from, std::size_t size_bytes) {
@@ -113,6 +96,7 @@ void HostRuntime::launch(GraphExec exec, Stream stream) {
     throw ApiError(ApiErrorCode::kStreamCaptureUnsupported, "cudaGraphLaunch",
                    "a graph is launched into a capture");
   }
+  find_freed_users(executable);
   // A graph does not run concurrently with itself: a launch comes after the previous one.
   std::vector<TaskId> before = target.tasks;
   if (executable.last_launch >= 0) before.push_back(executable.last_launch);
@@ -120,7 +104,7 @@ void HostRuntime::launch(GraphExec exec, Stream stream) {
                   .params = nullptr,
                   .owned = {},
                   .rank = rank_,
-                  .where = executable.record.pool};
+                  .where = executable.record.name};
   const TaskId begin = scheduler_.add(mark, before);
 
   std::vector<TaskId> all = {begin};
@@ -129,13 +113,15 @@ void HostRuntime::launch(GraphExec exec, Stream stream) {
     std::vector<TaskId> dependencies;
     for (const int dependency : node.dependencies) dependencies.push_back(node_tasks[dependency]);
     if (dependencies.empty()) dependencies.push_back(begin);
-    node_tasks.push_back(scheduler_.add({.op = node.op,
-                                         .params = node.params.data(),
-                                         .owned = {},
-                                         .rank = rank_,
-                                         .where = executable.record.pool,
-                                         .stream = node.stream},
-                                        dependencies));
+    const bool uses_freed = executable.uses_freed[node_tasks.size()];
+    node_tasks.push_back(add({.task = {.op = node.op,
+                                       .params = node.params.data(),
+                                       .owned = {},
+                                       .rank = rank_,
+                                       .where = executable.record.name,
+                                       .stream = node.stream},
+                              .dependencies = std::move(dependencies),
+                              .may_use_freed = uses_freed}));
     all.push_back(node_tasks.back());
   }
   executable.last_launch = scheduler_.add(mark, all);
@@ -152,7 +138,7 @@ void HostRuntime::destroy(GraphExec exec) {
   refuse_unsafe("cudaGraphExecDestroy", CallingThread::kSame);
   Executable& executable = execs_.at(exec.id);
   if (executable.last_launch >= 0 && !scheduler_.done(executable.last_launch)) {
-    throw StepError("graph_in_flight", "graph " + executable.record.pool + " of rank " +
+    throw StepError("graph_in_flight", "graph " + executable.record.name + " of rank " +
                                            std::to_string(rank_) + " has a pending launch");
   }
   executable.alive = false;
@@ -160,8 +146,8 @@ void HostRuntime::destroy(GraphExec exec) {
 }
 
 void HostRuntime::destroy(Graph graph) {
-  memory_.destroy_pool(record_of(graph).pool);
-  graphs_.at(graph.id).reset();
+  const auto gone = std::move(graphs_.at(graph.id));
+  give_back_pool(*gone);
 }
 
 const GraphRecord& HostRuntime::record_of(Graph graph) const {

@@ -9,6 +9,7 @@
 
 #include "runtime/host/host_memory.hpp"
 #include "runtime/host/scheduler.hpp"
+#include "runtime/interference.hpp"
 #include "runtime/runtime.hpp"
 
 namespace dcp {
@@ -22,6 +23,8 @@ class HostRuntime final : public Runtime {
   Buffer allocate(std::string_view name, std::size_t size_bytes) override;
   Buffer allocate_pinned(std::string_view name, std::size_t size_bytes) override;
   void free(const Buffer& buffer) override;
+  Buffer remap(const Buffer& buffer) override { return memory_.remap(buffer); }
+  void share_pool() override { shares_pool_ = true; }
   void enqueue(Stream stream, const OpInfo& op, std::span<const std::byte> params) override;
   void copy(Stream stream, void* to, const void* from, std::size_t size_bytes) override;
   void record(Event event, Stream stream) override;
@@ -41,6 +44,9 @@ class HostRuntime final : public Runtime {
 
   // end_capture as called from another thread than the one that began it.
   Graph end_capture(Stream stream, CallingThread thread);
+
+  // Who is asked about every op from here on; null: nobody.
+  void interfere(Interference* by) { interference_ = by; }
 
   // Graphs that were captured and not destroyed.
   std::vector<const GraphRecord*> live_graphs() const;
@@ -73,9 +79,23 @@ class HostRuntime final : public Runtime {
     GraphRecord record;  // its own copy, as instantiation copies a graph
     TaskId last_launch = -1;
     bool alive = true;
+    std::vector<bool> uses_freed = {};  // per node
+    std::size_t freed_known = 0;        // memory_.num_freed() when that was found out
+  };
+
+  // One op on its way to the scheduler: what it runs, and what `dependencies` it comes after.
+  struct OpTask {
+    Task task;
+    std::vector<TaskId> dependencies;
+    bool may_use_freed;
   };
 
   StreamState& state(Stream stream) { return streams_.at(stream.id); }
+  Verdict judge(const OpInfo& op, const void* params, bool is_captured) const;
+  TaskId add(OpTask added);
+  TaskId add_poison(const HostMemory::Range& range, std::span<const TaskId> dependencies);
+  void find_freed_users(Executable& executable) const;
+  void give_back_pool(const GraphRecord& record);
   void capture_node(StreamState& stream, const OpInfo& op, std::span<const std::byte> params);
   void join_capture(StreamState& stream, const EventState& event);
   void require_joined(const Capture& capture) const;
@@ -95,6 +115,8 @@ class HostRuntime final : public Runtime {
   std::vector<std::unique_ptr<GraphRecord>> graphs_;  // null: destroyed
   std::deque<Executable> execs_;
   int num_captures_ = 0;
+  bool shares_pool_ = false;
+  Interference* interference_ = nullptr;
 };
 
 }  // namespace dcp

@@ -25,10 +25,11 @@ std::string error(const std::string& place, const std::string& what) {
 
 TEST(RequireSupported, AcceptsWhatTheEngineHas) {
   EXPECT_EQ(unsupported(with_keys("")), "");
-  EXPECT_EQ(unsupported(with_keys(
-                "strategy: [ag_rs, ag_ar, a2a]\nquery: replicate\nsplit_kv: 3\n"
-                "workspace: fixed\ngraph: {capture_sizes: vllm, capture_mode: global}\n")),
-            "");
+  EXPECT_EQ(
+      unsupported(with_keys("strategy: [ag_rs, ag_ar, a2a]\nquery: replicate\nsplit_kv: 3\n"
+                            "workspace: {policy: growable, need: {2: 10}}\n"
+                            "graph: {capture_sizes: vllm, capture_mode: global, pool: shared}\n")),
+      "");
   EXPECT_EQ(unsupported(
                 with_steps("  - capture: all\n  - {replay: {batch: short, times: 2}, name: r}\n"
                            "  - poison: send\n  - stub_attention: plus_inf\n  - sync: all\n"
@@ -50,9 +51,6 @@ TEST(RequireSupported, NamesEachSettingAtItsPlace) {
        "3:18|attention_split: context_then_new with attention: mla"},
       {"kv: {dtype: fp8_e4m3}", "3:13|kv.dtype: fp8_e4m3"},
       {"kv_gather: {tokens: 4, dim: 16}", "3:12|kv_gather: {tokens, dim, dtype}"},
-      {"graph: {pool: shared}", "3:15|graph.pool: shared"},
-      {"workspace: growable", "3:12|workspace.policy: growable"},
-      {"workspace: {need: {2: 10}}", "3:19|workspace.need: {rows: bytes}"},
   };
   for (const auto& [line, expected] : cases) {
     const std::size_t bar = expected.find('|');
@@ -66,61 +64,66 @@ TEST(RequireSupported, NamesEachSettingAtItsPlace) {
 }
 
 TEST(RequireSupported, PlacesOverridesOnTheCommandLine) {
-  EXPECT_EQ(unsupported(with_keys(""), {{"graph.pool", "shared"}}),
-            "--set graph.pool=shared: error: 'graph.pool: shared' is not supported yet");
-}
-
-TEST(RequireSupported, NamesEachVerbAtItsStep) {
-  const std::vector<std::string> verbs = {"together: [{replay: short, rank: 0}]",
-                                          "lock: workspace",
-                                          "grow: {workspace: 4}",
-                                          "allocate: {name: x, bytes: 4}",
-                                          "free: send",
-                                          "rebind: send",
-                                          "remap: send",
-                                          "canary: send",
-                                          "check_canary: send",
-                                          "set: {epoch: 1}",
-                                          "stall: {at: wait, until: end}",
-                                          "skip: {op: x}",
-                                          "during_capture: {call: x}",
-                                          "throw: {at: x}",
-                                          "fork: s",
-                                          "join: s",
-                                          "place: {ubatch: 0, stream: s}"};
-  for (const std::string& step : verbs) {
-    const std::string name = step.substr(0, step.find(':'));
-    EXPECT_EQ(
-        unsupported(with_steps("  - sync: all\n  - " + step + "\n  - {sync: all, name: end}\n")),
-        error("7:5", "verb: " + name));
-  }
+  EXPECT_EQ(unsupported(with_keys(""), {{"query", "direct"}}),
+            "--set query=direct: error: 'query: direct' is not supported yet");
 }
 
 TEST(RequireSupported, RefusesTheRankOfWhatAllRanksDo) {
-  for (const char* step : {"capture: all", "replay: short", "eager: short", "sync: all",
-                           "stub_attention: exact", "destroy: {comm: all}"}) {
+  for (const char* step : {"capture: all", "sync: all", "stub_attention: exact", "lock: workspace",
+                           "destroy: {comm: all}"}) {
     const std::string verb = std::string(step).substr(0, std::string(step).find(':'));
     EXPECT_EQ(unsupported(with_steps("  - rank: 1\n    " + std::string(step) + "\n")),
               "s.yaml:6:11: error: 'rank' does not apply to '" + verb +
                   "': all ranks do it ('together' gives ranks steps of their own)");
   }
   EXPECT_EQ(unsupported(with_steps("  - {poison: out, rank: 1}\n")), "");
+  EXPECT_EQ(unsupported(with_steps("  - {replay: short, rank: 1}\n")), "");
 }
 
-TEST(RequireSupported, NamesEachOptionOfAStep) {
-  EXPECT_EQ(unsupported(with_steps("  - replay: {batch: short, stream: s1}\n")),
-            error("6:36", "replay.stream: s1"));
-  EXPECT_EQ(unsupported(with_steps("  - replay: {batch: short, wait: false}\n")),
-            error("6:34", "replay.wait: false"));
-  EXPECT_EQ(unsupported(with_steps("  - eager: {batch: short, stream: s1}\n")),
-            error("6:35", "eager.stream: s1"));
-  EXPECT_EQ(unsupported(with_steps("  - eager: {batch: short, wait: false}\n")),
-            error("6:33", "eager.wait: false"));
+TEST(RequireSupported, AcceptsEveryVerb) {
+  const std::vector<std::string> verbs = {"together: [{replay: short, rank: 0}]",
+                                          "lock: workspace",
+                                          "grow: {workspace: 4}",
+                                          "allocate: {name: x, bytes: 4, in: pool}",
+                                          "free: send",
+                                          "rebind: send",
+                                          "remap: send",
+                                          "canary: send",
+                                          "check_canary: send",
+                                          "set: {lse_base: 2}",
+                                          "stall: {at: combine, until: end}",
+                                          "skip: {op: x}",
+                                          "during_capture: {call: x}",
+                                          "throw: {at: x}",
+                                          "fork: s",
+                                          "join: s",
+                                          "place: {ubatch: 0, stream: s}",
+                                          "replay: {batch: short, stream: s1, wait: false}",
+                                          "eager: {batch: short, stream: s1, wait: false}"};
+  for (const std::string& step : verbs) {
+    EXPECT_EQ(unsupported(with_steps("  - " + step + "\n  - {sync: all, name: end}\n")), "");
+  }
+}
+
+TEST(RequireSupported, NamesWhatBelongsToTheDirectExchange) {
+  const auto of_step = [](const std::string& step) {
+    return unsupported(with_steps("  - " + step + "\n  - {sync: all, name: end}\n"));
+  };
+  EXPECT_EQ(of_step("set: {epoch: 1}"), error("6:18", "set.epoch"));
+  EXPECT_EQ(of_step("set: {strategy: a2a}"), error("6:21", "set.strategy"));
+  EXPECT_EQ(of_step("stall: {at: wait, until: end}"), error("6:17", "stall.at: wait"));
+  EXPECT_EQ(of_step("together: [{set: {epoch: 1}, rank: 0}]"), error("6:30", "set.epoch"));
+}
+
+TEST(RequireSupported, NamesExpectedHazards) {
   EXPECT_EQ(unsupported(with_steps("  - {replay: short, expect: {hazards: [stale_pointer]}}\n")),
             error("6:39", "expect.hazards"));
   EXPECT_EQ(unsupported(with_steps(
                 "  - {replay: short, expect: {by_strategy: {a2a: {hazards: [stale_pointer]}}}}\n")),
             error("6:29", "expect.hazards"));
+  EXPECT_EQ(unsupported(with_steps("  - together: [{replay: short, rank: 0, "
+                                   "expect: {hazards: [stale_pointer]}}]\n")),
+            error("6:59", "expect.hazards"));
 }
 
 }  // namespace

@@ -7,6 +7,8 @@ namespace dcp {
 
 namespace {
 
+constexpr int kNumStyles = 6;  // of replay_text
+
 class Draw {
  public:
   explicit Draw(std::uint64_t seed) : random_(seed) {}
@@ -65,7 +67,8 @@ RandomScenario make_random_scenario(std::uint64_t seed) {
   s.same_stream = draw.chance(25);
   s.split_layout = draw.chance(50);
   s.reduce_fp32 = draw.chance(30);
-  s.fixed_workspace = draw.chance(40);
+  s.workspace = draw.one_of<std::string>({"graph_pool", "graph_pool", "fixed", "growable"});
+  s.shared_pool = draw.chance(40);
   s.dtype = draw.one_of<std::string>({"bf16", "fp16", "fp32"});
   s.lse_base = draw.one_of<std::string>({"e", "2"});
   s.lse_dtype = draw.one_of<std::string>({"fp32", "fp32", "fp32", "bf16", "fp16"});
@@ -84,6 +87,9 @@ RandomScenario make_random_scenario(std::uint64_t seed) {
     s.kv_head_choice = draw.between(0, 11);
     s.context_then_new = draw.chance(60);
   }
+  for (int i = draw.chance(70) ? draw.between(1, 6) : 0; i > 0; --i) {
+    s.styles.push_back(draw.between(0, kNumStyles - 1));
+  }
   return s;
 }
 
@@ -101,6 +107,31 @@ int RandomScenario::num_kv_heads() const {
 
 namespace {
 
+// A replay of the batch in one of the harmless ways to ask for it: waited for, pending, by all
+// ranks together, after a sync on a stream of its own, on that stream in order, or several.
+std::string replay_text(const RandomScenario& s, const std::string& batch, int style) {
+  const std::string step = "  - replay: {batch: " + batch;
+  switch (style) {
+    case 1:
+      return step + ", wait: false}\n";
+    case 2: {
+      std::string text = "  - together:\n";
+      for (int rank = s.world_size - 1; rank >= 0; --rank) {
+        text += "      - {replay: " + batch + ", rank: " + std::to_string(rank) + "}\n";
+      }
+      return text;
+    }
+    case 3:
+      return "  - sync: all\n" + step + ", stream: s1}\n";
+    case 4:
+      return "  - fork: s1\n" + step + ", stream: s1, wait: false}\n  - join: s1\n";
+    case 5:
+      return step + ", times: 3, wait: false}\n  - eager: {batch: " + batch + ", wait: false}\n";
+    default:
+      return step + "}\n";
+  }
+}
+
 std::string model_text(const RandomScenario& s) {
   const std::string num_heads = std::to_string(s.tensor_parallel_size() * s.heads_per_rank);
   if (s.kv_head_choice < 0) {
@@ -114,6 +145,12 @@ std::string model_text(const RandomScenario& s) {
 }
 
 }  // namespace
+
+int RandomScenario::max_rows() const {
+  int most = *std::max_element(capture_sizes.begin(), capture_sizes.end());
+  for (const auto& batch : batches) most = std::max(most, num_rows(batch));
+  return most;
+}
 
 std::string RandomScenario::yaml() const {
   std::string text = "schema: 1\nworld_size: " + std::to_string(world_size) +
@@ -130,9 +167,9 @@ std::string RandomScenario::yaml() const {
           (replicate_query ? "replicate" : "all_gather") +
           "\ncomm_stream: " + (same_stream ? "same" : "separate") +
           "\na2a_layout: " + (split_layout ? "split" : "interleaved") +
-          "\nreduce_dtype: " + (reduce_fp32 ? "fp32" : "same") +
-          "\nworkspace: " + (fixed_workspace ? "fixed" : "graph_pool") + "\n";
+          "\nreduce_dtype: " + (reduce_fp32 ? "fp32" : "same") + "\nworkspace: " + workspace + "\n";
   text += "graph: {ubatches: " + std::to_string(ubatches) +
+          ", pool: " + (shared_pool ? "shared" : "private") +
           ", capture_sizes: " + list(capture_sizes) + "}\nbatches:\n";
   for (std::size_t b = 0; b < batches.size(); ++b) {
     std::vector<int> lengths;
@@ -144,13 +181,18 @@ std::string RandomScenario::yaml() const {
     text += "  b" + std::to_string(b) + ": {seq_lens: " + list(lengths) +
             ", query_start_loc: " + list(boundaries) + "}\n";
   }
-  text += "steps:\n  - capture: all\n  - stub_attention: " + stub + "\n";
+  text += "steps:\n  - allocate: {name: mark, bytes: 300}\n  - canary: mark\n";
+  if (workspace == "growable")
+    text += "  - grow: {workspace: " + std::to_string(max_rows()) + "}\n";
+  text += "  - capture: all\n  - stub_attention: " + stub + "\n";
+  std::size_t index = 0;
   for (int round = 0; round < 2; ++round) {
-    for (std::size_t b = 0; b < batches.size(); ++b) {
-      text += "  - replay: b" + std::to_string(b) + "\n";
+    for (std::size_t b = 0; b < batches.size(); ++b, ++index) {
+      const int style = styles.empty() ? 0 : styles[index % styles.size()];
+      text += replay_text(*this, "b" + std::to_string(b), style);
     }
   }
-  return text + "  - eager: b0\n";
+  return text + "  - eager: b0\n  - check_canary: mark\n";
 }
 
 std::vector<RandomScenario> simpler(const RandomScenario& scenario) {
@@ -193,7 +235,12 @@ std::vector<RandomScenario> simpler(const RandomScenario& scenario) {
   with([](auto& s) { s.head_dim = 8; });
   with([](auto& s) { s.stub = "exact"; });
   with([](auto& s) { s.replicate_query = false; });
-  with([](auto& s) { s.fixed_workspace = false; });
+  with([](auto& s) { s.workspace = "graph_pool"; });
+  with([](auto& s) { s.shared_pool = false; });
+  with([](auto& s) { s.styles.clear(); });
+  with([](auto& s) {
+    if (!s.styles.empty()) s.styles.pop_back();
+  });
   with([](auto& s) { s.reduce_fp32 = false; });
   with([](auto& s) { s.split_layout = false; });
   with([](auto& s) { s.dtype = "fp32"; });

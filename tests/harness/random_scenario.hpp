@@ -31,16 +31,19 @@ struct RandomScenario {
   bool same_stream = false;
   bool split_layout = false;
   bool reduce_fp32 = false;
-  bool fixed_workspace = false;
+  std::string workspace = "graph_pool";  // growable: grown to its largest before the captures
+  bool shared_pool = false;
   std::string dtype = "bf16";
   std::string lse_base = "e";
   std::string lse_dtype = "fp32";
   std::string stub = "exact";
   std::vector<int> capture_sizes;
+  std::vector<int> styles;  // how each replay is asked for, by index modulo; empty: waited for
   std::vector<std::vector<RandomRequest>> batches;
 
   int tensor_parallel_size() const { return world_size * tensor_parallel_factor; }
   int num_kv_heads() const;
+  int max_rows() const;  // of capture sizes and batches
   std::string yaml() const;
 };
 

@@ -170,6 +170,22 @@ TEST(Collectives, CapturedCollectivesMoveBytesAtEveryLaunch) {
   }
 }
 
+// A rank that is done with a launch may join the exchange of its next one, with the same params,
+// while others have not finished the first.
+TEST(Collectives, LaunchesOfOneGraphThatAreInFlightDoNotMeet) {
+  for (std::uint64_t seed = 0; seed < 50; ++seed) {
+    Ring ring(3, 1, 3, seed);
+    ring.world.each_rank([&](Rank& rank) {
+      rank.runtime.begin_capture(ring.stream, CaptureMode::kThreadLocal);
+      ring.call(rank, CollectiveKind::kAllGather, 1);
+      const GraphExec exec = rank.runtime.instantiate(rank.runtime.end_capture(ring.stream));
+      for (int launch = 0; launch < 6; ++launch) rank.runtime.launch(exec, ring.stream);
+    });
+    ring.world.drain();
+    for (int rank = 0; rank < 3; ++rank) EXPECT_EQ(ring.received(rank, 2), 200.0f);
+  }
+}
+
 TEST(Collectives, CommunicatorsOutliveTheGraphsThatHoldThem) {
   Ring ring(2, 1, 2);
   std::vector<Graph> graphs;

@@ -1,0 +1,236 @@
+// Running steps: the batch goes into the buffers, the graph is launched or the ops are enqueued,
+// and the engine waits or copies the results aside.
+#include <algorithm>
+
+#include "core/error.hpp"
+#include "engine/engine_state.hpp"
+#include "engine/memory_needs.hpp"
+
+namespace dcp {
+
+namespace {
+
+// Launches of one step are in flight together, as an engine that does not wait leaves them; so many
+// that ranks may drift apart, and not so many that they fill the memory.
+constexpr std::int64_t kLaunchesInFlight = 64;
+constexpr std::int64_t kMaxPendingLaunches = 512;
+
+std::vector<int> ranks_of(const StepRequest& request, const Scenario& scenario) {
+  std::vector<int> ranks = request.ranks.empty() ? all_ranks(scenario) : request.ranks;
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+}  // namespace
+
+Upload Engine::upload(Rank& rank, Stream stream) const {
+  return {rank.runtime, pending_ ? std::optional(stream) : std::nullopt};
+}
+
+// Everything about a batch that can be wrong, before anything is loaded.
+BatchLayout Engine::lay_out(const Batch& batch) const {
+  BatchLayout layout = make_batch_layout(scenario_, batch);
+  require_capacity(capacity_, layout.rows, layout.num_requests());
+  for (int rank = 0; rank < scenario_.world_size; ++rank) {
+    const std::int64_t pages = pages_needed(layout, rank, scenario_.kv.block_size);
+    if (pages <= capacity_.num_blocks) continue;
+    throw StepError("capacity", "rank " + std::to_string(rank) + " needs " + std::to_string(pages) +
+                                    " pages of KV cache, page 0 included, and has " +
+                                    std::to_string(capacity_.num_blocks));
+  }
+  return layout;
+}
+
+void Engine::require_memory_for_checks(std::int64_t rows) const {
+  budget_.require(check_bytes(scenario_, plan_.shape(0, rows)), "copies that check the results");
+}
+
+void Engine::load_metadata(const StepRun& run, const std::string& stream) {
+  each_rank(run.ranks, [&](Rank& rank, RankState& state) {
+    const Stream target = state.stream(rank.runtime, stream);
+    Upload to_device = upload(rank, target);
+    state.inputs.load_metadata(target, to_device, run.layout, run.step->ubatches);
+    to_device.finish();
+  });
+}
+
+void Engine::load(const StepRun& run, const std::string& stream) {
+  each_rank(run.ranks, [&](Rank& rank, RankState& state) {
+    Upload to_device = upload(rank, state.stream(rank.runtime, stream));
+    state.inputs.load_data(to_device, data_, run.layout);
+    to_device.finish();
+  });
+  load_metadata(run, stream);
+}
+
+// A replay that does nothing must not find the right answer of the step before. What attention
+// left stays only where the stub says that attention does not touch it.
+void Engine::poison_results(const StepRun& run, const std::string& stream) {
+  each_rank(run.ranks, [&](Rank& rank, RankState& state) {
+    Upload to_device = upload(rank, state.stream(rank.runtime, stream));
+    for (const UbatchStep& ubatch : run.step->ranks[rank.index].ubatches) {
+      for (const auto& [name, buffer] : ubatch.buffers.all()) {
+        const bool partial = name.starts_with("partial_") || name.starts_with("new_");
+        if (partial && stub_ == verb::StubMode::kUntouched) continue;
+        to_device.poison(buffer.data, buffer.size_bytes);
+      }
+    }
+    to_device.finish();
+  });
+}
+
+// What a step that is enqueued behind others, or before others, takes until something drains.
+void Engine::take_pending(const StepRequest& request, const EngineStep& step,
+                          const BatchLayout& layout) {
+  if (request.wait && !pending_) return;
+  if (pending_launches_ + request.times > kMaxPendingLaunches && !request.wait) {
+    throw StepError("capacity", "more than " + std::to_string(kMaxPendingLaunches) +
+                                    " launches would be pending: sync between them");
+  }
+  if (!request.wait) pending_launches_ += request.times;
+  double bytes = 2 * step_bytes(scenario_, plan_, step.ubatches);
+  for (int rank = 0; rank < scenario_.world_size; ++rank) {
+    const StepShape shape = plan_.shape(rank, step.rows);
+    const double keys =
+        2.0 * static_cast<double>(shape.layers) * scenario_.kv.block_size *
+            static_cast<double>(pages_needed(layout, rank, scenario_.kv.block_size)) +
+        static_cast<double>(shape.layers * capacity_.max_num_tokens);
+    const double queries = static_cast<double>(capacity_.max_num_tokens) * shape.num_heads;
+    bytes += (keys * shape.kv_row_dim + queries * shape.qk_head_dim) *
+             static_cast<double>(size_bytes(scenario_.dtype));
+  }
+  budget_.take(bytes, "copies for a step that is pending with others");
+}
+
+void Engine::launch(const StepRun& run, const StepRequest& request) {
+  const std::int64_t together = request.wait ? kLaunchesInFlight : request.times;
+  in_flight_.insert(run.step);
+  for (std::int64_t begun = 0; begun < request.times; begun += together) {
+    each_rank(run.ranks, [&](Rank& rank, RankState& state) {
+      const Stream stream = state.stream(rank.runtime, request.stream);
+      for (std::int64_t i = begun; i < std::min(request.times, begun + together); ++i) {
+        rank.runtime.launch(run.step->ranks[rank.index].exec, stream);
+      }
+    });
+    if (request.wait) drain();
+  }
+}
+
+StepRun Engine::replay(const StepRequest& request) {
+  const Batch& batch = request.batch;
+  BatchLayout layout = lay_out(batch);
+  const EngineStep* step =
+      request.graph.empty() ? graph_for(batch, layout.rows) : find_graph(request.graph);
+  if (step == nullptr && !request.graph.empty()) {
+    throw StepError("no_such_graph", "no graph is named '" + request.graph + "'");
+  }
+  if (step == nullptr) {
+    const std::int64_t rows = layout.rows;
+    StepRun run = run_eagerly(request, std::move(layout));
+    run.eager_rows = rows;
+    return run;
+  }
+  if (layout.rows > step->rows) {
+    throw StepError("capacity", "graph " + step->name + " holds " + std::to_string(step->rows) +
+                                    " rows, batch " + batch.name + " has " +
+                                    std::to_string(layout.rows));
+  }
+  require_memory_for_checks(step->rows);
+  take_pending(request, *step, layout);
+  release_eager_step();
+  StepRun run{.step = step, .layout = std::move(layout), .ranks = ranks_of(request, scenario_)};
+  poison_results(run, request.stream);
+  load(run, request.stream);
+  launch(run, request);
+  if (!request.wait) copy_results(run, request.stream);
+  return run;
+}
+
+StepRun Engine::eager(const StepRequest& request) {
+  return run_eagerly(request, lay_out(request.batch));
+}
+
+StepRun Engine::run_eagerly(const StepRequest& request, BatchLayout layout) {
+  auto step = std::make_unique<EngineStep>();
+  step->name = "eager";
+  step->rows = layout.rows;
+  step->ubatches = cut_ubatches(scenario_, request.batch, layout.rows, layout.rows);
+  budget_.take(step_bytes(scenario_, plan_, step->ubatches), "buffers of an eager step");
+  require_memory_for_checks(layout.rows);
+  require_lse_tag();
+  take_pending(request, *step, layout);
+  release_eager_step();
+  grow_for(*step, ranks_of(request, scenario_));
+  eager_ = std::move(step);
+  StepRun run{
+      .step = eager_.get(), .layout = std::move(layout), .ranks = ranks_of(request, scenario_)};
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    eager_->ranks.emplace_back().shape = plan_.shape(static_cast<int>(rank), eager_->rows);
+  }
+  each_rank(run.ranks, [&](Rank& rank, RankState& state) {
+    eager_->ranks[rank.index] = make_rank_step(rank, state, *eager_);
+  });
+  poison_results(run, request.stream);
+  load(run, request.stream);
+  each_rank(run.ranks, [&](Rank& rank, RankState& state) {
+    enqueue_step(rank, state, {.step = *eager_, .stream = request.stream});
+  });
+  if (request.wait) {
+    drain();
+    return run;
+  }
+  copy_results(run, request.stream);
+  release_eager_step();
+  return run;
+}
+
+void Engine::copy_results(StepRun& run, const std::string& stream) {
+  pending_ = true;
+  auto copy = std::make_unique<EngineStep>();
+  copy->name = run.step->name;
+  copy->rows = run.step->rows;
+  copy->ubatches = run.step->ubatches;
+  run.queries.resize(ranks_.size());
+  for (const RankStep& rank : run.step->ranks) copy->ranks.emplace_back().shape = rank.shape;
+  each_rank(run.ranks, [&](Rank& rank, RankState& state) {
+    const Stream source = state.stream(rank.runtime, stream);
+    const auto copied = [&](const Buffer& buffer) {
+      const Buffer to = rank.runtime.allocate_pinned("result", buffer.size_bytes);
+      rank.runtime.copy(source, to.data, buffer.data, buffer.size_bytes);
+      return to;
+    };
+    for (const UbatchStep& ubatch : run.step->ranks[rank.index].ubatches) {
+      UbatchStep& aside = copy->ranks[rank.index].ubatches.emplace_back();
+      aside.shape = ubatch.shape;
+      for (const auto& [name, buffer] : ubatch.buffers.all()) {
+        aside.buffers.add(name, aside.owned.emplace_back(copied(buffer)));
+      }
+    }
+    run.queries[rank.index] = copied(*state.inputs.buffers().find("q"));
+  });
+  run.copy = std::move(copy);
+  run.step = run.copy.get();
+}
+
+void Engine::release(StepRun& run) {
+  if (run.copy == nullptr) return;
+  release_buffers(*run.copy);
+  each_rank(run.ranks, [&](Rank& rank, RankState&) { rank.runtime.free(run.queries[rank.index]); });
+  run.copy.reset();
+}
+
+void Engine::release_buffers(EngineStep& step) {
+  each_rank([&](Rank& rank, RankState&) {
+    for (const UbatchStep& ubatch : step.ranks[rank.index].ubatches) {
+      for (const Buffer& buffer : ubatch.owned) rank.runtime.free(buffer);
+    }
+  });
+}
+
+void Engine::release_eager_step() {
+  if (eager_ == nullptr) return;
+  release_buffers(*eager_);
+  eager_.reset();
+}
+
+}  // namespace dcp

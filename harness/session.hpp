@@ -1,0 +1,72 @@
+// One scenario under one strategy, in progress: what its steps act on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/world.hpp"
+#include "engine/engine.hpp"
+#include "harness/step_checker.hpp"
+#include "harness/verbs/disturbances.hpp"
+
+namespace dcp {
+
+class Session {
+ public:
+  // Throws InputError where the folder for dumps cannot be created.
+  Session(const Scenario& scenario, const Strategy& strategy, const RunOptions& options);
+
+  const Scenario& scenario() const { return scenario_; }
+  World& world() { return *world_; }
+  Engine& engine();  // made when the first step needs it
+  bool has_engine() const { return engine_ != nullptr; }
+  const Batch& batch(const std::string& name) const;
+
+  // From here on.
+  void set_stub(verb::StubMode mode);
+  bool is_stubbed() const { return stubbed_; }
+
+  // Asked about every operation from the first call on.
+  Disturbances& disturbances();
+  void begin_step(const Step& step);
+  // InputError as Disturbances::end_step.
+  void end_step(const Step& step, bool refused);
+
+  // A run that nobody waits for. It is checked when something drains; then `settled` is told. The
+  // report must outlive the session.
+  using Settled = std::function<void()>;
+  void defer(CheckedStep step, StepReport& report, Settled settled);
+
+  bool has_deferred() const { return !deferred_.empty(); }
+  bool is_deferred(const StepReport& report) const;
+
+  // Checks a run that was waited for, after those that it drained too.
+  void check(const CheckedStep& step, StepReport& report);
+
+  // Checks what was deferred, if nothing is pending any more.
+  void settle();
+
+  // After a failure, with which everything pending was given up. True: steps that were deferred
+  // expect it, and have it in their reports.
+  bool give_up(const Failure& failure);
+
+ private:
+  struct Deferred {
+    CheckedStep step;
+    StepReport* report;
+    Settled settled;
+  };
+
+  const Scenario& scenario_;
+  const Strategy& strategy_;
+  std::unique_ptr<Disturbances> disturbances_;  // outlives what is held back in the world
+  std::unique_ptr<World> world_;
+  std::unique_ptr<Engine> engine_;
+  StepChecker checker_;
+  std::vector<Deferred> deferred_;
+  bool stubbed_ = false;
+};
+
+}  // namespace dcp

@@ -1,0 +1,78 @@
+#include "harness/verbs/disturbances.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/error.hpp"
+
+namespace dcp {
+
+namespace {
+
+bool is_named(std::string_view wanted, std::string_view op) {
+  if (wanted == "attention") return op == "mla_attention" || op == "gqa_attention";
+  if (wanted == "combine") return op == "a2a_combine" || op == "lse_correct";
+  return wanted == op;
+}
+
+}  // namespace
+
+void Disturbances::hold(Target target, std::string until) {
+  all_holds_.push_back({target.op, std::move(until)});
+  holds_.push_back({std::move(target), false, static_cast<int>(all_holds_.size()) - 1});
+}
+
+void Disturbances::begin_step(const std::string& name) {
+  for (Hold& hold : all_holds_) hold.is_released |= !name.empty() && hold.until == name;
+}
+
+void Disturbances::end(std::vector<Wanted>& wanted, bool refused) {
+  for (const Wanted& each : std::exchange(wanted, {})) {
+    if (each.has_met || refused) continue;
+    std::string known;
+    for (const std::string& name : met_) known += (known.empty() ? "" : ", ") + name;
+    throw InputError(each.target.place, "the next step has no operation '" + each.target.op +
+                                            "' on the rank; there are: " + known);
+  }
+}
+
+void Disturbances::end_step(bool is_capture, bool refused) {
+  end(skips_, refused);
+  if (is_capture) end(throws_, refused);
+  if (!is_capture) end(holds_, refused);
+}
+
+Disturbances::Wanted* Disturbances::find(std::vector<Wanted>& wanted, const Operation& operation) {
+  for (Wanted& each : wanted) {
+    const bool is_of_rank = !each.target.rank || *each.target.rank == operation.rank;
+    if (!is_of_rank || !is_named(each.target.op, operation.name)) continue;
+    each.has_met = true;
+    return &each;
+  }
+  return nullptr;
+}
+
+Verdict Disturbances::judge(const Operation& operation) {
+  met_.emplace(operation.name);
+  if (operation.is_captured && find(throws_, operation) != nullptr) {
+    throw Failure("rank_lost", operation.rank,
+                  "rank " + std::to_string(operation.rank) + " throws at " +
+                      std::string(operation.name) + " inside the capture");
+  }
+  if (find(skips_, operation) != nullptr) return {.kind = Verdict::kSkip};
+  if (operation.is_captured) return {};
+  const Wanted* held = find(holds_, operation);
+  if (held == nullptr || is_released(held->hold)) return {};
+  return {.kind = Verdict::kHold, .hold = held->hold};
+}
+
+bool Disturbances::is_released(int hold) const {
+  return all_holds_[static_cast<std::size_t>(hold)].is_released;
+}
+
+std::string Disturbances::waits_for(int hold) const {
+  const Hold& held = all_holds_[static_cast<std::size_t>(hold)];
+  return held.op + ", which is stalled until step " + held.until;
+}
+
+}  // namespace dcp

@@ -1,0 +1,93 @@
+// Verbs that capture, run and tear down.
+#include <algorithm>
+#include <utility>
+
+#include "harness/verbs/verbs.hpp"
+
+namespace dcp {
+
+namespace {
+
+StepRequest request_of(const verb::Replay& verb, const Batch& batch) {
+  return {.batch = batch,
+          .graph = verb.graph,
+          .times = verb.times,
+          .stream = verb.stream,
+          .wait = verb.wait};
+}
+
+StepRequest request_of(const verb::Eager& verb, const Batch& batch) {
+  return {.batch = batch, .stream = verb.stream, .wait = verb.wait};
+}
+
+// Graphs are those of all ranks: a rank that captures alone has left the others.
+void require_all_ranks(const VerbCall& call) {
+  if (!call.step.rank || call.session.scenario().world_size == 1) return;
+  throw StepError("step_divergence",
+                  "rank " + std::to_string(*call.step.rank) + " captures, the other ranks do not");
+}
+
+}  // namespace
+
+void perform(const verb::Capture& verb, const VerbCall& call) {
+  require_all_ranks(call);
+  Session& session = call.session;
+  if (verb.rows || !verb.batch.empty()) {
+    const Batch* used = verb.batch.empty() ? nullptr : &session.batch(verb.batch);
+    const std::int64_t rows = session.engine().rows_to_capture(verb.rows, used);
+    const std::string graph = verb.graph.empty() ? graph_name(rows) : verb.graph;
+    session.engine().capture(graph, rows, used);
+    call.report.rows = rows;
+    return;
+  }
+  const auto sizes = verb.all ? capture_sizes(session.scenario()) : verb.sizes;
+  for (const std::int64_t rows : sizes) {
+    session.engine().capture(graph_name(rows), rows);
+    call.report.rows = std::max(call.report.rows, rows);
+  }
+}
+
+void compute(const ComputingStep& step, const VerbCall& call) {
+  Session& session = call.session;
+  const auto* replay = std::get_if<verb::Replay>(&step.verb);
+  const Batch& batch = session.batch(batch_of(step.verb));
+  StepRequest request = replay != nullptr ? request_of(*replay, batch)
+                                          : request_of(std::get<verb::Eager>(step.verb), batch);
+  request.ranks = step.ranks;
+  Engine& engine = session.engine();
+  CheckedStep checked{.run = replay != nullptr ? engine.replay(request) : engine.eager(request),
+                      .batch = batch,
+                      .expect = call.expect,
+                      .names = step.names,
+                      .stubbed = session.is_stubbed()};
+  checked.names.push_back(std::to_string(call.report.index));
+  if (request.wait) {
+    session.check(checked, call.report);
+  } else {
+    session.defer(std::move(checked), call.report, call.settled);
+  }
+}
+
+void perform(const verb::Replay&, const VerbCall& call) {
+  compute({.verb = call.step.verb, .ranks = call.ranks(), .names = {call.step.name}}, call);
+}
+
+void perform(const verb::Eager&, const VerbCall& call) {
+  compute({.verb = call.step.verb, .ranks = call.ranks(), .names = {call.step.name}}, call);
+}
+
+void perform(const verb::Sync&, const VerbCall& call) { call.session.engine().drain(); }
+
+void perform(const verb::StubAttention& verb, const VerbCall& call) {
+  call.session.set_stub(verb.mode);
+}
+
+void perform(const verb::Destroy& verb, const VerbCall& call) {
+  if (verb.graph.empty()) {
+    call.session.engine().destroy_communicators();
+  } else {
+    call.session.engine().destroy(verb.graph);
+  }
+}
+
+}  // namespace dcp

@@ -1,0 +1,214 @@
+// Step verbs where a scenario file cannot look: what is refused, where, and in which words.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "core/scenario_reader.hpp"
+#include "harness/scenario_runner.hpp"
+#include "harness/schedule_trace.hpp"
+#include "strategies/registry.hpp"
+
+namespace dcp {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr const char* kHead = R"(schema: 1
+world_size: 2
+model: tiny
+dtype: fp32
+data: {kind: mean}
+graph: {capture_sizes: [4]}
+batches:
+  two: {seq_lens: [5, 3]}
+  other: {seq_lens: [1, 7]}
+)";
+
+ScenarioReport run(const std::string& steps, const std::string& keys = "",
+                   ScheduleTrace* trace = nullptr) {
+  const Scenario scenario =
+      parse_scenario("test.yaml", kHead + keys + "steps:\n  - capture: all\n" + steps);
+  return run_scenario(scenario, *find_strategy("a2a"), {.seed = 1, .trace = trace});
+}
+
+// All problems of all steps, and the bad input.
+std::string problems(const std::string& steps, const std::string& keys = "") {
+  const ScenarioReport report = run(steps, keys);
+  std::string text = report.bad_input;
+  for (const StepReport& step : report.steps) {
+    for (const std::string& problem : step.problems) {
+      text += "step " + std::to_string(step.index) + ": " + problem + "\n";
+    }
+  }
+  return text;
+}
+
+TEST(Verbs, AStepThatIsNotWaitedForIsCheckedWhenSomethingDrains) {
+  const ScenarioReport report =
+      run("  - replay: {batch: two, wait: false}\n"
+          "  - replay: {batch: other, wait: false}\n  - sync: all\n");
+  EXPECT_EQ(report.status, Status::kPass);
+  EXPECT_EQ(report.steps.at(1).checks.size(), 3u);
+  EXPECT_EQ(report.steps.at(2).checks.size(), 3u);
+}
+
+TEST(Verbs, AStepThatIsNeverDrainedIsCheckedAtTheEnd) {
+  EXPECT_THAT(problems("  - replay: {batch: two, wait: false}\n    expect: {out: {0: 1.5}}\n"),
+              HasSubstr("step 1: expect.out: row 0 is 1.39999998, expected 1.5"));
+}
+
+TEST(Verbs, AnUnwaitedStepStaysPendingWhileALaterOneIsEnqueued) {
+  ScheduleTrace trace;
+  run("  - eager: {batch: two, wait: false}\n  - eager: {batch: two, stream: s1, wait: false}\n"
+      "  - sync: all\n",
+      "", &trace);
+  for (const TraceEvent& event : trace.events()) {
+    if (event.step == 0) continue;
+    EXPECT_EQ(event.step, 3) << event.op << " ran before the sync";
+  }
+  EXPECT_FALSE(trace.events().empty());
+}
+
+TEST(Verbs, ADeadlockAtTheEndFallsOnTheLastStep) {
+  EXPECT_THAT(problems("  - replay: {batch: two, wait: false}\n    rank: 0\n"
+                       "  - stub_attention: exact\n"),
+              HasSubstr("step 2: failure deadlock: nothing can run; rank 0 waits"));
+}
+
+TEST(Verbs, AFailureBelongsToThePendingStepThatExpectsIt) {
+  EXPECT_EQ(problems("  - replay: {batch: two, wait: false}\n    rank: 0\n"
+                     "    expect: {failures: [deadlock]}\n  - sync: all\n"),
+            "");
+}
+
+TEST(Verbs, ARankOnItsOwnIsCheckedAgainstTheReference) {
+  EXPECT_EQ(problems("  - replay: {batch: two, wait: false}\n    rank: 0\n"
+                     "    expect: {out: {0: 1.4}, empty_rows: [2, 3]}\n"
+                     "  - replay: {batch: two, wait: false}\n    rank: 1\n  - sync: all\n"),
+            "");
+  EXPECT_THAT(problems("  - replay: {batch: two, wait: false}\n    rank: 0\n"
+                       "  - replay: {batch: other, wait: false}\n    rank: 1\n  - sync: all\n"),
+              HasSubstr("step 1: step: layer 0, rank 0, row 0"))
+      << "the ranks attended to different batches";
+}
+
+TEST(Verbs, StepsTogetherSayWhatEachRankWasGiven) {
+  EXPECT_THAT(problems("  - together: [{replay: two, rank: 0}, {eager: two, rank: 1}]\n"),
+              HasSubstr("error step_divergence: rank 0 was given replay two, rank 1 was given "
+                        "eager two"));
+}
+
+TEST(Verbs, AStepInsideTogetherIsHeldToWhatItExpects) {
+  const auto of_rank_1 = [](const std::string& expect) {
+    return problems(
+        "  - together: [{replay: two, rank: 0}, {replay: two, rank: 1, expect: " + expect + "}]\n");
+  };
+  EXPECT_EQ(of_rank_1("{out: {0: 1.4}, empty_rows: [2, 3]}"), "");
+  EXPECT_THAT(of_rank_1("{out: {0: 1.5}}"), HasSubstr("step 1: expect.out: row 0"));
+  EXPECT_THAT(of_rank_1("{failures: [deadlock]}"), HasSubstr("expected failure deadlock"));
+}
+
+TEST(Verbs, TooMuchPendingIsRefused) {
+  EXPECT_THAT(problems("  - replay: {batch: two, times: 513, wait: false}\n"),
+              HasSubstr("test.yaml:8:3: error: capacity: more than 512 launches would be pending"));
+  EXPECT_EQ(problems("  - replay: {batch: two, times: 512, wait: false}\n  - sync: all\n"
+                     "  - replay: {batch: two, times: 512, wait: false}\n"),
+            "");
+}
+
+TEST(Verbs, AnOperationThatIsNotThereIsBadInputAtItsStep) {
+  EXPECT_THAT(problems("  - skip: {op: a2a_pakc}\n  - replay: two\n"),
+              HasSubstr("test.yaml:12:5: error: the next step has no operation 'a2a_pakc' on the "
+                        "rank; there are: a2a_combine, a2a_pack, all_gather, all_to_all"));
+  EXPECT_THAT(problems("  - throw: {at: nothing}\n  - capture: all\n"),
+              HasSubstr("has no operation 'nothing'"));
+}
+
+TEST(Verbs, ASkipIsForOneStepOnly) {
+  EXPECT_EQ(problems("  - skip: {op: combine}\n  - sync: all\n  - replay: two\n"
+                     "    expect: {failures: [mismatch]}\n  - replay: two\n"),
+            "");
+}
+
+TEST(Verbs, AStalledRankIsNamedByTheDeadlock) {
+  EXPECT_THAT(problems("  - stall: {at: combine, until: later}\n    rank: 1\n  - replay: two\n"
+                       "  - {sync: all, name: later}\n"),
+              HasSubstr("rank 1 waits in capture 0: combine, which is stalled until step later"));
+}
+
+TEST(Verbs, AnExpectedMismatchMustComeAndItsWrongValuesAreChecked) {
+  EXPECT_THAT(problems("  - replay: two\n    expect: {failures: [mismatch]}\n"),
+              HasSubstr("expected failure mismatch, none was seen"));
+  const std::string stale =
+      "  - rebind: seq_lens\n  - replay: two\n    expect: {failures: "
+      "[mismatch], out: {0: ";
+  EXPECT_THAT(problems("  - replay: other\n" + stale + "1.0}}\n"), HasSubstr(""))
+      << "row 0 has the one key of the batch before";
+  EXPECT_THAT(problems("  - replay: other\n" + stale + "1.4}}\n"),
+              HasSubstr("expect.out: row 0 is 1, expected 1.4"));
+}
+
+TEST(Verbs, UnknownCallsAndValuesAreBadInputAtTheirStep) {
+  EXPECT_THAT(problems("  - during_capture: {call: cudaSync}\n"),
+              HasSubstr("test.yaml:12:5: error: no call of a capture is named "
+                        "'cudaSync': cudaStreamSynchronize"));
+  EXPECT_THAT(problems("  - set: {lse_base: 3}\n"), HasSubstr("must be e or 2, not 3"));
+  EXPECT_THAT(problems("  - set: {slot_mapping: 1.5}\n"), HasSubstr("must be an integer"));
+  EXPECT_THAT(problems("  - set: {block_table: 99}\n"), HasSubstr("must be from 0 to"));
+  EXPECT_THAT(problems("  - place: {ubatch: 1, stream: s}\n"), HasSubstr("ubatch 1 of 1"));
+}
+
+TEST(Verbs, BuffersThatAreGoneOrPartsAreRefused) {
+  EXPECT_THAT(problems("  - free: kv_cache\n  - free: kv_cache\n"),
+              HasSubstr("'kv_cache' was given back already"));
+  EXPECT_THAT(problems("  - free: send\n", "workspace: fixed\n"),
+              HasSubstr("'send' is part of the workspace"));
+  EXPECT_THAT(problems("  - check_canary: kv_cache\n"), HasSubstr("no canary was set"));
+  EXPECT_THAT(problems("  - allocate: {name: x, bytes: 4}\n  - allocate: {name: x, bytes: 4}\n"),
+              HasSubstr("'x' is allocated already"));
+  EXPECT_THAT(problems("  - grow: {workspace: 9}\n"), HasSubstr("no workspace that could grow"));
+  EXPECT_THAT(problems("  - allocate: {name: x, bytes: 1000000000000}\n"),
+              HasSubstr("error: capacity: allocation 'x'"));
+}
+
+TEST(Verbs, GenerationsTellOldBuffersFromNewOnes) {
+  EXPECT_EQ(problems("  - rebind: kv_cache\n  - canary: {buffer: kv_cache, generation: 2}\n"), "");
+  EXPECT_THAT(problems("  - rebind: kv_cache\n  - canary: {buffer: kv_cache, generation: 1}\n"),
+              HasSubstr("names 0 buffers"));
+}
+
+TEST(Verbs, MetadataThatWasGivenBackEndsInAFailureNotInACrash) {
+  for (const char* buffer : {"query_start_loc", "block_table", "slot_mapping", "q", "kv_cache",
+                             "{buffer: q_gathered, graph: g4}"}) {
+    std::string text = std::string(kHead) + "steps:\n  - capture: all\n  - free: " + buffer +
+                       "\n  - replay: two\n";
+    text.replace(text.find("kind: mean"), 10, "seed: 3");
+    const ScenarioReport report =
+        run_scenario(parse_scenario("test.yaml", text), *find_strategy("a2a"), {.seed = 1});
+    EXPECT_EQ(report.status, Status::kFail) << buffer;
+    EXPECT_FALSE(report.steps.back().problems.empty()) << buffer;
+  }
+}
+
+TEST(Verbs, ALockedWorkspaceNamesBothSizes) {
+  EXPECT_THAT(problems("  - lock: workspace\n  - grow: {workspace: 8}\n", "workspace: growable\n"),
+              testing::ContainsRegex("workspace_locked: the workspace of ubatch 0 is locked: the "
+                                     "step asks for [0-9]+ bytes, it has [0-9]+ bytes"));
+}
+
+TEST(Coverage, NamesTheRowsWithoutAGraph) {
+  const ScenarioReport report =
+      run_scenario(parse_scenario("test.yaml",
+                                  "world_size: 2\nmodel: tiny\ngraph: {capture_sizes: [4, 1]}\n"
+                                  "batches:\n  six: {seq_lens: [1, 2, 3, 4, 5, 6]}\n"
+                                  "  two: {seq_lens: [5, 3]}\n"
+                                  "steps:\n  - capture: all\n  - replay: six\n  - replay: two\n"
+                                  "  - eager: two\n  - replay: six\n"),
+                   *find_strategy("a2a"), {.seed = 1});
+  EXPECT_EQ(report.coverage.graph_sizes, (std::vector<std::int64_t>{1, 4}));
+  EXPECT_EQ(report.coverage.max_num_tokens, 6);
+  EXPECT_EQ(report.coverage.first_uncovered(), 5);
+  EXPECT_EQ(report.coverage.ran_eagerly, (std::map<std::int64_t, int>{{6, 2}}));
+}
+
+}  // namespace
+}  // namespace dcp
