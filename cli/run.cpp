@@ -30,6 +30,15 @@ namespace fs = std::filesystem;
 
 constexpr std::uint64_t kDefaultSeed = 1;
 
+// Steps that leave out, hold back or move what only a simulated device lets be touched.
+bool needs_simulator(const std::vector<Step>& steps) {
+  return std::any_of(steps.begin(), steps.end(), [](const Step& step) {
+    const auto* together = std::get_if<verb::Together>(&step.verb);
+    if (together != nullptr && needs_simulator(together->steps)) return true;
+    return step.verb_name == "skip" || step.verb_name == "stall" || step.verb_name == "remap";
+  });
+}
+
 // Under mpirun each rank is a process: only scenarios of that many ranks can run.
 bool has_processes_for(const Scenario& scenario, const Options& options) {
   if (options.backend.comm != CommKind::kNccl) return true;
@@ -41,6 +50,7 @@ std::vector<std::string> strategies_to_run(const Scenario& scenario, const Optio
   const std::string& backend = scenario.only.backend;
   if (!backend.empty() && backend != name(options.backend.backend)) return {};
   if (!has_processes_for(scenario, options)) return {};
+  if (options.backend.backend == Backend::kCuda && needs_simulator(scenario.steps)) return {};
   auto names = options.strategies.empty() ? scenario.strategies : options.strategies;
   const auto& only = scenario.only.strategies;
   if (!only.empty()) {
@@ -181,8 +191,8 @@ class Run {
     const auto refused = count(Status::kError);
     std::cout << count(Status::kPass) << " passed, " << failed << " failed, " << refused
               << " refused\n";
-    const auto num_left_out = std::count_if(
-        jobs_.begin(), jobs_.end(), [](const Job& job) { return job.reports.empty(); });
+    const auto num_left_out = std::count_if(jobs_.begin(), jobs_.end(),
+                                            [](const Job& job) { return job.reports.empty(); });
     if (num_left_out > 0) {
       std::cout << "not run, being for another backend, strategy or number of processes: "
                 << num_left_out << '\n';

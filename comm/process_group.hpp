@@ -1,5 +1,6 @@
 // The processes of one run, started together by mpirun or srun; without a launcher, or in a build
-// without MPI, a group of one. Calls come from one thread at a time, the same ones in every process.
+// without MPI, a group of one. Calls come from one thread at a time, the same ones in every
+// process.
 #pragma once
 
 #include <cstddef>

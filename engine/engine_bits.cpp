@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "engine/engine_state.hpp"
+#include "engine/shared_values.hpp"
 
 namespace dcp {
 
@@ -71,6 +72,7 @@ LayerBits Engine::read_layer_bits(const StepRun& run, int layer) const {
     }
     if (rank.index == 0) bits.query = read_query_bits(rank, run, layer);
   });
+  share(world_, bits);
   return bits;
 }
 

@@ -4,6 +4,7 @@
 #include "core/error.hpp"
 #include "core/poison.hpp"
 #include "engine/engine_state.hpp"
+#include "engine/shared_values.hpp"
 
 namespace dcp {
 
@@ -220,6 +221,7 @@ LayerValues Engine::read_layer(const StepRun& run, int layer) const {
     for (const UbatchStep& ubatch : step.ubatches) read_ubatch(rank, ubatch, layer, mine);
     if (rank.index == run.ranks.front()) values.query = read_query(rank, run, layer);
   });
+  share(world_, values);
   return values;
 }
 

@@ -37,7 +37,9 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
   if (find_graph(name) != nullptr) destroy(name);
 
   auto actions = std::exchange(actions_, {});
-  step->ranks.resize(ranks_.size());
+  for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    step->ranks.emplace_back().shape = plan_.shape(static_cast<int>(rank), rows);
+  }
   try {
     each_rank([&](Rank& rank, RankState& state) {
       const Stream origin = state.ubatches[0].compute;

@@ -153,6 +153,7 @@ void Engine::grow_for(const EngineStep& step, const std::vector<int>& ranks) {
 void Engine::take_workspace(const std::vector<int>& ranks, std::size_t ubatch,
                             const WorkspaceNeed& need) {
   for (const int rank : ranks) {
+    if (!world_.has_rank(rank)) continue;
     const Workspace& workspace = ranks_[rank]->ubatches[ubatch].workspace;
     if (workspace.holds(need) || !workspace_locked_) continue;
     const auto figures = [](const WorkspaceNeed& of) {
@@ -174,13 +175,16 @@ void Engine::take_workspace(const std::vector<int>& ranks, std::size_t ubatch,
 void Engine::grow_workspace(std::int64_t rows) {
   const auto ranks = all_ranks(scenario_);
   const WorkspaceNeed need = need_of(scenario_, plan_.buffers(plan_.shape(0, rows)), rows);
-  for (std::size_t u = 0; u < ranks_[0]->ubatches.size(); ++u) {
+  const auto here =  // all ranks' workspaces are of one size
+      std::find_if(ranks_.begin(), ranks_.end(),
+                   [](const auto& state) { return state != nullptr; });
+  for (std::size_t u = 0; u < (*here)->ubatches.size(); ++u) {
     switch (scenario_.workspace.policy) {
       case WorkspacePolicy::kGrowable:
         take_workspace(ranks, u, need);
         continue;
       case WorkspacePolicy::kFixed:
-        if (ranks_[0]->ubatches[u].workspace.holds(need)) continue;
+        if ((*here)->ubatches[u].workspace.holds(need)) continue;
         if (workspace_locked_) take_workspace(ranks, u, need);
         throw StepError("capacity", "a fixed workspace of " +
                                         std::to_string(capacity_.max_num_tokens) + " rows (" +

@@ -1,8 +1,10 @@
 // Memory of one rank on a GPU, behind the same ledger as on the host. What is allocated while the
-// rank captures belongs to the capture's pool and lives as long as its graph.
+// rank captures belongs to the capture's pool and lives as long as its graph. Freed memory is
+// poisoned with NaN and kept for a while, so that whoever still uses it shows up as wrong values.
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,11 +24,15 @@ class CudaMemory {
   Buffer allocate(std::string_view name, std::string_view owner, std::size_t size_bytes);
   Buffer allocate_pinned(std::string_view name, std::size_t size_bytes);
 
-  // Marked freed now; given back to CUDA by collect().
+  // From a pool: a block that was given back to it and is large enough, else fresh memory.
+  Buffer allocate_from_pool(std::string_view name, std::string_view pool, std::size_t size_bytes);
+
+  // Marked freed now. A block of a pool stays there; another is poisoned by collect().
   void release(const Buffer& buffer);
   void destroy_pool(std::string_view pool);
 
-  // Frees what was released. Only while nothing of the rank is pending.
+  // Poisons what was released, and frees what was released long ago. Only while nothing of the rank
+  // is pending.
   void collect();
 
   const Ledger& ledger() const { return ledger_; }
@@ -34,8 +40,11 @@ class CudaMemory {
  private:
   struct Block {
     std::byte* data;
-    std::uint32_t id;
-    bool is_pinned;
+    std::size_t size_bytes;
+    std::uint32_t id;  // of its latest allocation
+    std::string pool;  // "": none
+    bool is_pinned = false;
+    bool is_free_in_pool = false;
     bool is_released = false;
   };
 
@@ -43,6 +52,8 @@ class CudaMemory {
 
   Ledger ledger_;
   std::vector<Block> blocks_;
+  std::deque<Block> quarantine_;  // poisoned, oldest first
+  std::size_t quarantine_bytes_ = 0;
 };
 
 }  // namespace dcp

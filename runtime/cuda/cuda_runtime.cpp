@@ -48,7 +48,9 @@ Event CudaRuntime::make_event() {
 }
 
 Buffer CudaRuntime::allocate(std::string_view name, std::size_t size_bytes) {
-  if (capture_ != nullptr) return memory_.allocate(name, capture_->pool, size_bytes);
+  if (capture_ != nullptr) {
+    return memory_.allocate_from_pool(name, capture_->pool, size_bytes);
+  }
   const Buffer buffer = memory_.allocate(name, "device", size_bytes);
   // NaN in every floating type.
   check_cuda(cudaMemsetAsync(buffer.data, 0xFF, size_bytes, transfer_), "cudaMemsetAsync");
@@ -109,7 +111,8 @@ void CudaRuntime::begin_capture(Stream stream, CaptureMode mode) {
              "cudaStreamBeginCapture");
   capture_ = std::make_unique<Capture>();
   capture_->origin = at(stream);
-  capture_->pool = "capture " + std::to_string(num_captures_++);
+  capture_->name = "capture " + std::to_string(num_captures_++);
+  capture_->pool = shares_pool_ ? "shared pool" : capture_->name;
 }
 
 Graph CudaRuntime::end_capture(Stream stream) {
@@ -120,11 +123,14 @@ Graph CudaRuntime::end_capture(Stream stream) {
   }
   const std::unique_ptr<Capture> ended = std::move(capture_);
   if (error != cudaSuccess) {
-    memory_.destroy_pool(ended->pool);
+    give_back_pool(ended->pool);
     if (graph != nullptr) cudaGraphDestroy(graph);
     check_cuda(error, "cudaStreamEndCapture");
   }
-  graphs_.push_back({graph, ended->log.record(graph, ended->pool)});
+  GraphRecord record = ended->log.record(graph);
+  record.name = ended->name;
+  record.pool = ended->pool;
+  graphs_.push_back({graph, std::move(record)});
   return {static_cast<int>(graphs_.size()) - 1};
 }
 
@@ -209,7 +215,15 @@ void CudaRuntime::destroy(Graph graph) {
   GraphState& state = graphs_.at(graph.id);
   check_cuda(cudaGraphDestroy(state.graph), "cudaGraphDestroy");
   state.graph = nullptr;
-  memory_.destroy_pool(state.record.pool);
+  give_back_pool(state.record.pool);
+}
+
+// A pool goes with its last graph.
+void CudaRuntime::give_back_pool(const std::string& pool) {
+  for (const GraphRecord* record : live_graphs()) {
+    if (record->pool == pool) return;
+  }
+  memory_.destroy_pool(pool);
 }
 
 void CudaRuntime::read(void* to, const void* from, std::size_t size_bytes) {

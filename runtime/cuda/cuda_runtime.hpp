@@ -29,6 +29,7 @@ class CudaRuntime final : public Runtime {
   Buffer allocate(std::string_view name, std::size_t size_bytes) override;
   Buffer allocate_pinned(std::string_view name, std::size_t size_bytes) override;
   void free(const Buffer& buffer) override;
+  void share_pool() override { shares_pool_ = true; }
   void enqueue(Stream stream, const OpInfo& op, std::span<const std::byte> params) override;
   void copy(Stream stream, void* to, const void* from, std::size_t size_bytes) override;
   void record(Event event, Stream stream) override;
@@ -70,6 +71,7 @@ class CudaRuntime final : public Runtime {
   };
   struct Capture {
     cudaStream_t origin;
+    std::string name;
     std::string pool;
     GraphLog log;
   };
@@ -83,6 +85,7 @@ class CudaRuntime final : public Runtime {
   };
 
   cudaStream_t at(Stream stream) const { return streams_.at(stream.id).stream; }
+  void give_back_pool(const std::string& pool);
   void make_call(ApiCall call, int handle) const;
 
   int rank_;
@@ -96,6 +99,7 @@ class CudaRuntime final : public Runtime {
   std::deque<GraphState> graphs_;     // record_of() hands out references
   std::vector<Executable> execs_;
   int num_captures_ = 0;
+  bool shares_pool_ = false;
 };
 
 }  // namespace dcp

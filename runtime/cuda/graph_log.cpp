@@ -59,12 +59,13 @@ void GraphLog::note(cudaStream_t stream) {
   if (count == 1) node_of_.try_emplace(last[0], static_cast<int>(nodes_.size()) - 1);
 }
 
-GraphRecord GraphLog::record(cudaGraph_t graph, std::string pool) const {
+GraphRecord GraphLog::record(cudaGraph_t graph) const {
   std::unordered_map<cudaGraphNode_t, std::vector<cudaGraphNode_t>> before;
   const Edges edges = edges_of(graph);
   for (std::size_t i = 0; i < edges.from.size(); ++i) before[edges.to[i]].push_back(edges.from[i]);
 
-  GraphRecord record{.pool = std::move(pool), .nodes = nodes_};
+  GraphRecord record;
+  record.nodes = nodes_;
   for (const auto& [node, index] : node_of_) {
     std::set<int> dependencies;
     std::set<cudaGraphNode_t> seen;

@@ -20,7 +20,7 @@ class GraphLog {
   void note(cudaStream_t stream);
 
   // Nodes without an op (forks, joins, empty nodes) are replaced by the edges through them.
-  GraphRecord record(cudaGraph_t graph, std::string pool) const;
+  GraphRecord record(cudaGraph_t graph) const;
 
  private:
   std::vector<GraphNode> nodes_;
