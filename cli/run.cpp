@@ -35,7 +35,8 @@ bool needs_simulator(const std::vector<Step>& steps) {
   return std::any_of(steps.begin(), steps.end(), [](const Step& step) {
     const auto* together = std::get_if<verb::Together>(&step.verb);
     if (together != nullptr && needs_simulator(together->steps)) return true;
-    return step.verb_name == "skip" || step.verb_name == "stall" || step.verb_name == "remap";
+    return step.verb_name == "skip" || step.verb_name == "stall" || step.verb_name == "remap" ||
+           step.verb_name == "throw";
   });
 }
 

@@ -82,12 +82,10 @@ void Engine::act(std::vector<CaptureAction>& actions, bool at_end, Rank& rank, S
 
 void Engine::call_during_next_capture(const verb::DuringCapture& what, std::optional<int> rank) {
   const ApiCall call = call_named(what.call);
-  // By value: the action outlives this call.
-  std::vector<int> events;
-  for (const auto& state : ranks_) events.push_back(state->outside.id);
   const auto ranks = rank ? std::vector<int>{*rank} : all_ranks(scenario_);
   for (const int index : ranks) {
-    const int event = events[static_cast<std::size_t>(index)];
+    if (!world_.has_rank(index)) continue;
+    const int event = ranks_[static_cast<std::size_t>(index)]->outside.id;
     during_next_capture(
         {.rank = index,
          .at_end = false,

@@ -50,9 +50,8 @@ class Unpacker {
 };
 
 // Calls `visit` for every part, in a fixed order, whether it packs or unpacks.
-template <class Values, class Visit>
-void each_part(Values& rank, std::vector<float>& query, const Visit& visit) requires
-    std::same_as<std::remove_const_t<Values>, RankLayerValues> {
+template <class Visit>
+void each_part(RankLayerValues& rank, std::vector<float>& query, const Visit& visit) {
   visit(query);
   for (auto* part : {&rank.partial_out, &rank.partial_lse, &rank.out, &rank.lse, &rank.context_out,
                      &rank.context_lse, &rank.new_out, &rank.new_lse}) {

@@ -5,25 +5,9 @@
 #include <algorithm>
 
 #include "runtime/cuda/cuda_error.hpp"
+#include "runtime/cuda/relaxed_capture.hpp"
 
 namespace dcp {
-
-namespace {
-
-// CUDA refuses allocations while a thread captures, unless it says that it knows what it does: the
-// pool's memory is not part of the graph, and outlives it.
-class RelaxedCapture {
- public:
-  RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-  RelaxedCapture(const RelaxedCapture&) = delete;
-  RelaxedCapture& operator=(const RelaxedCapture&) = delete;
-  ~RelaxedCapture() { cudaThreadExchangeStreamCaptureMode(&mode_); }
-
- private:
-  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
-};
-
-}  // namespace
 
 CudaMemory::~CudaMemory() {
   std::for_each(blocks_.begin(), blocks_.end(), give_back);

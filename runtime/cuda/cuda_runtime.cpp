@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "kernels/cuda/ops.hpp"
 #include "runtime/cuda/cuda_error.hpp"
+#include "runtime/cuda/relaxed_capture.hpp"
 #include "runtime/memcpy_op.hpp"
 
 namespace dcp {
@@ -188,6 +189,7 @@ void CudaRuntime::call(ApiCall call, int handle, CallingThread thread) {
 }
 
 GraphExec CudaRuntime::instantiate(Graph graph) {
+  const RelaxedCapture relaxed;  // another rank's thread may still capture
   cudaGraphExec_t exec = nullptr;
   check_cuda(cudaGraphInstantiate(&exec, graphs_.at(graph.id).graph, 0), "cudaGraphInstantiate");
   execs_.push_back({exec});
