@@ -53,15 +53,17 @@ Buffer CudaMemory::allocate_pinned(std::string_view name, std::size_t size_bytes
     const RelaxedCapture relaxed;
     check_cuda(cudaMallocHost(&data, std::max<std::size_t>(size_bytes, 1)), "cudaMallocHost");
   }
-  const Allocation& entry =
-      ledger_.add(std::string(name), "pinned", static_cast<std::byte*>(data), size_bytes);
+  const Allocation& entry = ledger_.add(std::string(name), std::string(kPinnedOwner),
+                                        static_cast<std::byte*>(data), size_bytes);
   blocks_.push_back({static_cast<std::byte*>(data), entry.id, true});
   return {.data = blocks_.back().data, .size_bytes = size_bytes, .id = entry.id};
 }
 
 void CudaMemory::release(const Buffer& buffer) {
+  const std::string& owner = ledger_.at(buffer.id).owner;
+  const bool in_pool = owner != kDeviceOwner && owner != kPinnedOwner;
   for (Block& block : blocks_) {
-    if (block.id == buffer.id) block.is_released = true;
+    if (block.id == buffer.id && !in_pool) block.is_released = true;
   }
   ledger_.mark_freed(buffer.id);
 }
@@ -69,10 +71,24 @@ void CudaMemory::release(const Buffer& buffer) {
 void CudaMemory::destroy_pool(std::string_view pool) {
   for (Block& block : blocks_) {
     const Allocation& entry = ledger_.at(block.id);
-    if (entry.owner != pool || !entry.live) continue;
+    if (entry.owner != pool) continue;
     block.is_released = true;
-    ledger_.mark_freed(block.id);
+    if (entry.live) ledger_.mark_freed(block.id);
   }
+}
+
+void CudaMemory::free_spare() {
+  void* spare = nullptr;
+  {
+    const RelaxedCapture relaxed;
+    check_cuda(cudaMalloc(&spare, 1), "cudaMalloc");
+  }
+  const cudaError_t error = cudaFree(spare);
+  if (error != cudaSuccess) {
+    const RelaxedCapture relaxed;
+    cudaFree(spare);
+  }
+  check_cuda(error, "cudaFree");
 }
 
 void CudaMemory::collect() {

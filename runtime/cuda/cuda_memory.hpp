@@ -12,6 +12,10 @@
 
 namespace dcp {
 
+// Owners of what no capture's pool owns.
+inline constexpr std::string_view kDeviceOwner = "device";
+inline constexpr std::string_view kPinnedOwner = "pinned";
+
 class CudaMemory {
  public:
   CudaMemory() = default;
@@ -22,9 +26,13 @@ class CudaMemory {
   Buffer allocate(std::string_view name, std::string_view owner, std::size_t size_bytes);
   Buffer allocate_pinned(std::string_view name, std::size_t size_bytes);
 
-  // Marked freed now; given back to CUDA by collect().
+  // Marked freed now; given back to CUDA by collect(). What belongs to a pool stays there, since a
+  // replay of its graph still writes it, until the pool is destroyed.
   void release(const Buffer& buffer);
   void destroy_pool(std::string_view pool);
+
+  // A cudaFree as a program makes it, not relaxed: ApiError where a capture refuses it.
+  static void free_spare();
 
   // Frees what was released. Only while nothing of the rank is pending.
   void collect();
