@@ -122,7 +122,9 @@ void StepRunner::perform(const Step& step, const Expect& expect, StepReport& rep
     capture(*capture_verb, report);
   } else if (const auto* replay = std::get_if<verb::Replay>(&step.verb)) {
     const Batch& used = batch(replay->batch);
-    examine(engine().replay(used, replay->graph, replay->times), used, expect, report);
+    const StepRun run = engine().replay(used, replay->graph, replay->times);
+    if (run.step->name != "eager") report.launches = replay->times;
+    examine(run, used, expect, report);
   } else if (const auto* eager = std::get_if<verb::Eager>(&step.verb)) {
     const Batch& used = batch(eager->batch);
     examine(engine().eager(used), used, expect, report);
@@ -167,6 +169,7 @@ void StepRunner::examine(const StepRun& run, const Batch& batch, const Expect& e
   const StepShape& shape = run.step->ranks[0].shape;
   report.egress_bytes = strategy_.egress_bytes(shape) * static_cast<std::size_t>(shape.layers);
   describe_ranks(run, report);
+  describe_graph(run, report);
 
   LayerResult right;
   if (checks_reference(expect)) {
@@ -316,6 +319,17 @@ void StepRunner::hold_to_findings(const Step& step, const Expect& expect,
   for (const std::string& kind : missing) {
     report.problems.push_back("expected failure " + kind + ", none was seen");
   }
+}
+
+void StepRunner::describe_graph(const StepRun& run, StepReport& report) const {
+  world_->each_rank([&](Rank& rank) {
+    const Graph graph = run.step->ranks[static_cast<std::size_t>(rank.index)].graph;
+    if (rank.index != 0 || graph == Graph{}) return;
+    const GraphRecord& record = rank.runtime.record_of(graph);
+    report.op_nodes = record.nodes.size();
+    if (record.device.nodes.empty()) return;
+    report.kernel_nodes = record.device.count(DeviceNodeKind::kKernel);
+  });
 }
 
 void StepRunner::describe_ranks(const StepRun& run, StepReport& report) const {

@@ -37,6 +37,7 @@ class StepRunner {
                        const Expect& expect, StepReport& report);
   void hold_to_findings(const Step& step, const Expect& expect, StepReport& report) const;
   void describe_ranks(const StepRun& run, StepReport& report) const;
+  void describe_graph(const StepRun& run, StepReport& report) const;
 
   const Scenario& scenario_;
   const Strategy& strategy_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -220,6 +221,63 @@ TEST_F(CudaRuntimeTest, TheRecordHasTheEdgesOfAForkAndItsJoin) {
   EXPECT_EQ(record.nodes[2].dependencies, std::vector<int>{0});
   EXPECT_EQ(record.nodes[3].dependencies, (std::vector<int>{1, 2}));
   EXPECT_EQ(record.nodes[1].stream, "s1");
+}
+
+TEST_F(CudaRuntimeTest, TheGraphIsReadBackNodeByNodeWithWhatEachIsGiven) {
+  const Event forked = runtime().make_event();
+  const Event joined = runtime().make_event();
+  RoundRows::Params params{.in = reinterpret_cast<const float*>(from_.data),
+                           .out = to_.data,
+                           .num_elements = kBytes / sizeof(float),
+                           .dtype = DType::kFp32};
+  runtime().begin_capture(s0_, CaptureMode::kThreadLocal);
+  move(s0_);
+  runtime().record(forked, s0_);
+  runtime().wait(s1_, forked);
+  enqueue<RoundRows>(runtime(), s1_, params);
+  runtime().record(joined, s1_);
+  runtime().wait(s0_, joined);
+  move(s0_);
+  const GraphRecord& record = runtime().record_of(runtime().end_capture(s0_));
+  const DeviceGraph& device = record.device;
+  ASSERT_EQ(record.nodes.size(), 3u);
+  ASSERT_EQ(device.nodes.size(), 3u);
+  ASSERT_EQ(device.edges.size(), 3u);
+  EXPECT_EQ(device.count(DeviceNodeKind::kMemcpy), 2u);
+  EXPECT_EQ(device.count(DeviceNodeKind::kKernel), 1u);
+  EXPECT_EQ(device.ops_without_params, std::vector<int>{});
+  for (const DeviceEdge& edge : device.edges) {
+    const auto& before = record.nodes.at(device.nodes.at(edge.to).op).dependencies;
+    const int from = device.nodes.at(edge.from).op;
+    EXPECT_NE(std::find(before.begin(), before.end(), from), before.end()) << from;
+    EXPECT_FALSE(edge.is_programmatic);
+  }
+  for (const DeviceNode& node : device.nodes) {
+    if (node.kind == DeviceNodeKind::kMemcpy) {
+      EXPECT_EQ(node.from, from_.data);
+      EXPECT_EQ(node.to, to_.data);
+      EXPECT_EQ(node.size_bytes, kBytes);
+      continue;
+    }
+    EXPECT_EQ(node.op, 1);
+    EXPECT_NE(node.function.find("round_elements"), std::string::npos) << node.function;
+    ASSERT_EQ(node.arguments.size(), 1u);
+    EXPECT_EQ(node.arguments[0], record.nodes[1].params);
+  }
+}
+
+TEST_F(CudaRuntimeTest, AnOpWhoseKernelIsGivenOtherBytesIsNamed) {
+  runtime().begin_capture(s0_, CaptureMode::kThreadLocal);
+  const MemcpyOp::Params declared{.to = to_.data, .from = from_.data, .size_bytes = kBytes};
+  runtime_->enqueue_foreign(s0_, kOpInfo<MemcpyOp>, std::as_bytes(std::span(&declared, 1)),
+                            [&](cudaStream_t at, const std::function<void()>& launched) {
+                              cudaMemcpyAsync(to_.data, from_.data, kBytes / 2, cudaMemcpyDefault,
+                                              at);
+                              launched();
+                            });
+  move(s0_);
+  const GraphRecord& record = runtime().record_of(runtime().end_capture(s0_));
+  EXPECT_EQ(record.device.ops_without_params, std::vector<int>{0});
 }
 
 }  // namespace

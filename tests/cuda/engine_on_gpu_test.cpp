@@ -103,6 +103,30 @@ TEST_P(EngineOnGpu, RecordsTheGraphThatTheSimulatorRecords) {
   }
 }
 
+TEST_P(EngineOnGpu, EveryKernelOfTheGraphBelongsToAnOpAndIsGivenItsParams) {
+  const auto world = gpu();
+  Engine engine(scenario_, strategy_, *world);
+  engine.capture("g4", 4, &scenario_.batches[0]);
+  for (const GraphRecord& record :
+       records(*world, *engine.replay(scenario_.batches[0], "g4", 1).step)) {
+    EXPECT_EQ(record.device.ops_without_params, std::vector<int>{});
+    std::vector<int> num_nodes(record.nodes.size(), 0);
+    for (const DeviceNode& node : record.device.nodes) {
+      if (node.kind == DeviceNodeKind::kEmpty) continue;
+      ASSERT_GE(node.op, 0) << node.function;
+      ++num_nodes[static_cast<std::size_t>(node.op)];
+      if (node.kind != DeviceNodeKind::kKernel) continue;
+      EXPECT_FALSE(node.function.empty());
+      EXPECT_FALSE(node.arguments.empty()) << node.function;
+    }
+    for (std::size_t i = 0; i < num_nodes.size(); ++i) {
+      const bool is_collective = record.nodes[i].op->label != nullptr;
+      EXPECT_EQ(num_nodes[i], is_collective ? 3 : 1)
+          << "node " << i << " " << record.nodes[i].op->name;
+    }
+  }
+}
+
 // What a step left on all ranks and layers, bit for bit.
 struct StepBits {
   std::vector<std::vector<std::byte>> partials;
