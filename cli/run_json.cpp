@@ -24,6 +24,9 @@ Json step_json(const StepReport& step) {
                {"rows", step.rows},
                {"eager_rows", step.eager_rows},
                {"egress_bytes", step.egress_bytes},
+               {"op_nodes", step.op_nodes},
+               {"kernel_nodes", step.kernel_nodes ? Json(*step.kernel_nodes) : Json(nullptr)},
+               {"launches", step.launches},
                {"seconds", step.seconds}};
   json["checks"] = Json::array();
   for (const LevelReport& check : step.checks) json["checks"].push_back(check_json(check));

@@ -83,7 +83,7 @@ class Runtime {
 
   virtual GraphExec instantiate(Graph graph) = 0;
   virtual void launch(GraphExec exec, Stream stream) = 0;
-  virtual void destroy(GraphExec exec) = 0;  // StepError graph_in_flight while a launch is pending
+  virtual void destroy(GraphExec exec) = 0;  // StepError graph_in_flight: a launch was not drained
   virtual void destroy(Graph graph) = 0;     // gives back its pool
 
   virtual const GraphRecord& record_of(Graph graph) const = 0;

@@ -27,6 +27,17 @@ void require_all_ranks(const VerbCall& call) {
                   "rank " + std::to_string(*call.step.rank) + " captures, the other ranks do not");
 }
 
+void describe_graph(const EngineStep& step, World& world, StepReport& report) {
+  world.each_rank([&](Rank& rank) {
+    const Graph graph = step.ranks[0].graph;
+    if (rank.index != 0 || graph == Graph{}) return;
+    const GraphRecord& record = rank.runtime.record_of(graph);
+    report.op_nodes = record.nodes.size();
+    if (record.device.nodes.empty()) return;
+    report.kernel_nodes = record.device.count(DeviceNodeKind::kKernel);
+  });
+}
+
 }  // namespace
 
 void perform(const verb::Capture& verb, const VerbCall& call) {
@@ -61,6 +72,10 @@ void compute(const ComputingStep& step, const VerbCall& call) {
                       .names = step.names,
                       .stubbed = session.is_stubbed()};
   checked.names.push_back(std::to_string(call.report.index));
+  if (replay != nullptr && checked.run.eager_rows == 0) {
+    call.report.launches = request.times;
+    describe_graph(*checked.run.step, session.world(), call.report);
+  }
   if (request.wait) {
     session.check(checked, call.report);
   } else {

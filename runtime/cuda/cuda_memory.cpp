@@ -41,7 +41,8 @@ Buffer CudaMemory::allocate_pinned(std::string_view name, std::size_t size_bytes
     check_cuda(cudaMallocHost(&data, std::max<std::size_t>(size_bytes, 1)), "cudaMallocHost");
   }
   auto* bytes = static_cast<std::byte*>(data);
-  const Allocation& entry = ledger_.add(std::string(name), "pinned", bytes, size_bytes);
+  const Allocation& entry =
+      ledger_.add(std::string(name), std::string(kPinnedOwner), bytes, size_bytes);
   blocks_.push_back(
       {.data = bytes, .size_bytes = size_bytes, .id = entry.id, .pool = "", .is_pinned = true});
   return {.data = bytes, .size_bytes = size_bytes, .id = entry.id};
@@ -74,6 +75,20 @@ void CudaMemory::destroy_pool(std::string_view pool) {
     if (!block.is_free_in_pool) ledger_.mark_freed(block.id);
     block.is_released = true;
   }
+}
+
+void CudaMemory::free_spare() {
+  void* spare = nullptr;
+  {
+    const RelaxedCapture relaxed;
+    check_cuda(cudaMalloc(&spare, 1), "cudaMalloc");
+  }
+  const cudaError_t error = cudaFree(spare);
+  if (error != cudaSuccess) {
+    const RelaxedCapture relaxed;
+    cudaFree(spare);
+  }
+  check_cuda(error, "cudaFree");
 }
 
 void CudaMemory::collect() {

@@ -14,6 +14,10 @@
 
 namespace dcp {
 
+// Owners of what no capture's pool owns.
+inline constexpr std::string_view kDeviceOwner = "device";
+inline constexpr std::string_view kPinnedOwner = "pinned";
+
 class CudaMemory {
  public:
   CudaMemory() = default;
@@ -30,6 +34,9 @@ class CudaMemory {
   // Marked freed now. A block of a pool stays there; another is poisoned by collect().
   void release(const Buffer& buffer);
   void destroy_pool(std::string_view pool);
+
+  // A cudaFree as a program makes it, not relaxed: ApiError where a capture refuses it.
+  static void free_spare();
 
   // Poisons what was released, and frees what was released long ago. Only while nothing of the rank
   // is pending.

@@ -1,6 +1,8 @@
 #include "runtime/cuda/cuda_runtime.hpp"
 
+#include <algorithm>
 #include <cassert>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
@@ -12,6 +14,20 @@
 #include "runtime/memcpy_op.hpp"
 
 namespace dcp {
+
+namespace {
+
+// CUDA's number of the capture that the stream takes part in; none where it does not capture, or
+// its capture was invalidated.
+std::optional<unsigned long long> capture_id(cudaStream_t stream) {
+  cudaStreamCaptureStatus status{};
+  unsigned long long id = 0;
+  check_cuda(cudaStreamGetCaptureInfo(stream, &status, &id), "cudaStreamGetCaptureInfo");
+  if (status != cudaStreamCaptureStatusActive) return std::nullopt;
+  return id;
+}
+
+}  // namespace
 
 CudaRuntime::CudaRuntime(int rank, int device) : rank_(rank), device_(device) {
   check_cuda(cudaSetDevice(device), "cudaSetDevice");
@@ -49,10 +65,10 @@ Event CudaRuntime::make_event() {
 }
 
 Buffer CudaRuntime::allocate(std::string_view name, std::size_t size_bytes) {
-  if (capture_ != nullptr) {
-    return memory_.allocate_from_pool(name, capture_->pool, size_bytes);
+  if (!captures_.empty()) {
+    return memory_.allocate_from_pool(name, captures_.back()->pool, size_bytes);
   }
-  const Buffer buffer = memory_.allocate(name, "device", size_bytes);
+  const Buffer buffer = memory_.allocate(name, kDeviceOwner, size_bytes);
   // NaN in every floating type.
   check_cuda(cudaMemsetAsync(buffer.data, 0xFF, size_bytes, transfer_), "cudaMemsetAsync");
   check_cuda(cudaStreamSynchronize(transfer_), "cudaStreamSynchronize");
@@ -79,11 +95,11 @@ void CudaRuntime::enqueue(Stream stream, const OpInfo& op, std::span<const std::
 void CudaRuntime::enqueue_foreign(Stream stream, const OpInfo& op,
                                   std::span<const std::byte> params, const LaunchNode& launch) {
   const cudaStream_t to = at(stream);
-  const bool captures = capture_ != nullptr && is_capturing(stream);
-  if (captures) capture_->log.begin(op, params, streams_.at(stream.id).name);
+  Capture* const capture = capture_of(to);
+  if (capture != nullptr) capture->log.begin(op, params, streams_.at(stream.id).name);
   launch(to, [&] {
     check_cuda(cudaGetLastError(), op.name);
-    if (captures) capture_->log.note(to);
+    if (capture != nullptr) capture->log.note(to);
   });
 }
 
@@ -110,19 +126,26 @@ void CudaRuntime::begin_capture(Stream stream, CaptureMode mode) {
       cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed};
   check_cuda(cudaStreamBeginCapture(at(stream), modes[static_cast<int>(mode)]),
              "cudaStreamBeginCapture");
-  capture_ = std::make_unique<Capture>();
-  capture_->origin = at(stream);
-  capture_->name = "capture " + std::to_string(num_captures_++);
-  capture_->pool = shares_pool_ ? "shared pool" : capture_->name;
+  auto capture = std::make_unique<Capture>();
+  capture->origin = at(stream);
+  capture->name = "capture " + std::to_string(num_captures_++);
+  capture->pool = shares_pool_ ? "shared pool" : capture->name;
+  captures_.push_back(std::move(capture));
+  captures_.back()->id = capture_id(at(stream)).value();
 }
 
 Graph CudaRuntime::end_capture(Stream stream) {
   cudaGraph_t graph = nullptr;
   const cudaError_t error = cudaStreamEndCapture(at(stream), &graph);
-  if (capture_ == nullptr || capture_->origin != at(stream)) {
+  const auto found = std::find_if(captures_.begin(), captures_.end(), [&](const auto& capture) {
+    return capture->origin == at(stream);
+  });
+  if (found == captures_.end()) {  // it captures nothing, or joined the capture of another
     check_cuda(error, "cudaStreamEndCapture");
+    throw std::logic_error("a capture has ended that never began");
   }
-  const std::unique_ptr<Capture> ended = std::move(capture_);
+  const std::unique_ptr<Capture> ended = std::move(*found);
+  captures_.erase(found);
   if (error != cudaSuccess) {
     give_back_pool(ended->pool);
     if (graph != nullptr) cudaGraphDestroy(graph);
@@ -135,13 +158,21 @@ Graph CudaRuntime::end_capture(Stream stream) {
   return {static_cast<int>(graphs_.size()) - 1};
 }
 
+CudaRuntime::Capture* CudaRuntime::capture_of(cudaStream_t stream) const {
+  if (captures_.empty()) return nullptr;
+  const auto id = capture_id(stream);
+  const auto found = std::find_if(captures_.begin(), captures_.end(),
+                                  [&](const auto& capture) { return capture->id == id; });
+  return found == captures_.end() ? nullptr : found->get();
+}
+
 bool CudaRuntime::is_capturing(Stream stream) const {
   cudaStreamCaptureStatus status{};
   check_cuda(cudaStreamIsCapturing(at(stream), &status), "cudaStreamIsCapturing");
   return status != cudaStreamCaptureStatusNone;
 }
 
-void CudaRuntime::make_call(ApiCall call, int handle) const {
+void CudaRuntime::make_call(ApiCall call, int handle) {
   void* memory = nullptr;
   switch (call) {
     case ApiCall::kStreamSynchronize:
@@ -162,7 +193,7 @@ void CudaRuntime::make_call(ApiCall call, int handle) const {
       check_cuda(cudaMalloc(&memory, 1), "cudaMalloc");
       return check_cuda(cudaFree(memory), "cudaFree");
     case ApiCall::kFree:
-      return check_cuda(cudaFree(nullptr), "cudaFree");
+      return memory_.free_spare();
     case ApiCall::kHostMalloc:
       check_cuda(cudaMallocHost(&memory, 1), "cudaMallocHost");
       return check_cuda(cudaFreeHost(memory), "cudaFreeHost");

@@ -70,8 +70,9 @@ class CudaRuntime final : public Runtime {
     cudaStream_t stream;
   };
   struct Capture {
-    cudaStream_t origin;
+    cudaStream_t origin = nullptr;
     std::string name;
+    unsigned long long id = 0;  // CUDA's
     std::string pool;
     GraphLog log;
   };
@@ -86,7 +87,8 @@ class CudaRuntime final : public Runtime {
 
   cudaStream_t at(Stream stream) const { return streams_.at(stream.id).stream; }
   void give_back_pool(const std::string& pool);
-  void make_call(ApiCall call, int handle) const;
+  Capture* capture_of(cudaStream_t stream) const;
+  void make_call(ApiCall call, int handle);
 
   int rank_;
   int device_;
@@ -95,8 +97,8 @@ class CudaRuntime final : public Runtime {
   cudaStream_t transfer_ = nullptr;
   std::vector<StreamState> streams_;
   std::vector<cudaEvent_t> events_;
-  std::unique_ptr<Capture> capture_;  // in progress
-  std::deque<GraphState> graphs_;     // record_of() hands out references
+  std::vector<std::unique_ptr<Capture>> captures_;  // in progress, the latest last
+  std::deque<GraphState> graphs_;                   // record_of() hands out references
   std::vector<Executable> execs_;
   int num_captures_ = 0;
   bool shares_pool_ = false;

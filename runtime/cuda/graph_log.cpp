@@ -4,37 +4,9 @@
 #include <set>
 
 #include "runtime/cuda/cuda_error.hpp"
+#include "runtime/cuda/graph_walk.hpp"
 
 namespace dcp {
-
-namespace {
-
-struct Edges {
-  std::vector<cudaGraphNode_t> from;
-  std::vector<cudaGraphNode_t> to;
-};
-
-Edges edges_of(cudaGraph_t graph) {
-  std::size_t count = 0;
-#if CUDART_VERSION >= 13000
-  check_cuda(cudaGraphGetEdges(graph, nullptr, nullptr, nullptr, &count), "cudaGraphGetEdges");
-#else
-  check_cuda(cudaGraphGetEdges(graph, nullptr, nullptr, &count), "cudaGraphGetEdges");
-#endif
-  Edges edges{std::vector<cudaGraphNode_t>(count), std::vector<cudaGraphNode_t>(count)};
-  if (count == 0) return edges;
-#if CUDART_VERSION >= 13000
-  std::vector<cudaGraphEdgeData> data(count);
-  check_cuda(cudaGraphGetEdges(graph, edges.from.data(), edges.to.data(), data.data(), &count),
-             "cudaGraphGetEdges");
-#else
-  check_cuda(cudaGraphGetEdges(graph, edges.from.data(), edges.to.data(), &count),
-             "cudaGraphGetEdges");
-#endif
-  return edges;
-}
-
-}  // namespace
 
 void GraphLog::begin(const OpInfo& op, std::span<const std::byte> params,
                      std::string_view stream_name) {
@@ -61,11 +33,13 @@ void GraphLog::note(cudaStream_t stream) {
 
 GraphRecord GraphLog::record(cudaGraph_t graph) const {
   std::unordered_map<cudaGraphNode_t, std::vector<cudaGraphNode_t>> before;
-  const Edges edges = edges_of(graph);
+  const GraphEdges edges = edges_of(graph);
   for (std::size_t i = 0; i < edges.from.size(); ++i) before[edges.to[i]].push_back(edges.from[i]);
 
   GraphRecord record;
   record.nodes = nodes_;
+  record.device = walk_graph(graph, edges, node_of_);
+  record.device.ops_without_params = ops_without_params(record);
   for (const auto& [node, index] : node_of_) {
     std::set<int> dependencies;
     std::set<cudaGraphNode_t> seen;

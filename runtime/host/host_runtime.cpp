@@ -135,12 +135,14 @@ GraphExec HostRuntime::instantiate(Graph graph) {
 }
 
 void HostRuntime::destroy(GraphExec exec) {
-  refuse_unsafe("cudaGraphExecDestroy", CallingThread::kSame);
   Executable& executable = execs_.at(exec.id);
-  if (executable.last_launch >= 0 && !scheduler_.done(executable.last_launch)) {
+  // Whether a wait for something else has let the launch end too depends on the schedule: what is
+  // refused must not. So only a drain counts.
+  if (!scheduler_.drained(executable.last_launch)) {
     throw StepError("graph_in_flight", "graph " + executable.record.name + " of rank " +
                                            std::to_string(rank_) + " has a pending launch");
   }
+  refuse_unsafe("cudaGraphExecDestroy", CallingThread::kSame);
   executable.alive = false;
   executable.record = {};
 }

@@ -47,6 +47,7 @@ class Scheduler {
   TaskId add(Task task, std::span<const TaskId> dependencies);
 
   bool done(TaskId id) const;
+  bool drained(TaskId id) const { return id < first_; }  // done, and run_all() came after it
   bool idle() const { return num_pending_ == 0; }
 
   // Runs until nothing is pending. Throws Failure: `deadlock` if nothing may run although tasks

@@ -163,14 +163,28 @@ TEST_F(RunReports, JsonNamesTheToolAndHasEveryFieldOfAStep) {
     EXPECT_TRUE(scenario.contains(field)) << field;
   }
   const auto& step = scenario["steps"].at(0);
-  for (const char* field :
-       {"index", "name", "verb", "status", "graph", "rows", "eager_rows", "egress_bytes", "seconds",
-        "checks", "hazards", "failures", "error", "ranks", "problems"}) {
+  for (const char* field : {"index", "name", "verb", "status", "graph", "rows", "eager_rows",
+                            "egress_bytes", "op_nodes", "kernel_nodes", "launches", "seconds",
+                            "checks", "hazards", "failures", "error", "ranks", "problems"}) {
     EXPECT_TRUE(step.contains(field)) << field;
   }
   EXPECT_EQ(step["status"], "fail");
   EXPECT_EQ(step["checks"].at(0)["level"], "partial");
   EXPECT_TRUE(step["checks"][0]["first_bad"].is_null());
+}
+
+TEST_F(RunReports, JsonCountsTheGraphsOpsAndLaunches) {
+  write("counts.yaml",
+        "schema: 1\nworld_size: 2\nmodel: tiny\nlayers: 3\nstrategy: a2a\n"
+        "batches: {two: {seq_lens: [5, 3]}}\nsteps:\n"
+        "  - capture: all\n  - replay: {batch: two, times: 4}\n  - eager: two\n");
+  EXPECT_EQ(run("run " + in("counts.yaml") + " --json " + in("x.json")).exit_code, 0);
+  const auto steps = json("x.json")["scenarios"].at(0)["steps"];
+  EXPECT_EQ(steps.at(1)["launches"], 4);
+  EXPECT_EQ(steps[1]["op_nodes"], 3 * 7 - 1) << "the last layer has no query to project";
+  EXPECT_TRUE(steps[1]["kernel_nodes"].is_null()) << "the host has no kernels";
+  EXPECT_EQ(steps[2]["launches"], 0);
+  EXPECT_EQ(steps[2]["op_nodes"], 0);
 }
 
 // The corpus holds scenarios of very different length, so that later ones end first.

@@ -304,6 +304,18 @@ TEST_F(HostRuntimeTest, AGraphInFlightIsNotDestroyed) {
   EXPECT_NO_THROW(runtime_.destroy(exec));
 }
 
+// Whether the launch has ended by then is up to the schedule; a refusal is not.
+TEST_F(HostRuntimeTest, AGraphIsInFlightUntilADrainWhateverElseWasWaitedFor) {
+  runtime_.begin_capture(s0_, CaptureMode::kThreadLocal);
+  add(s0_, 1);
+  const GraphExec exec = runtime_.instantiate(runtime_.end_capture(s0_));
+  runtime_.launch(exec, s0_);
+  runtime_.call(ApiCall::kStreamSynchronize, s0_.id, CallingThread::kSame);
+  EXPECT_THROW(runtime_.destroy(exec), StepError);
+  scheduler_.run_all();
+  EXPECT_NO_THROW(runtime_.destroy(exec));
+}
+
 TEST_F(HostRuntimeTest, AThrowInsideACaptureLeavesTheStreamUsable) {
   try {
     CaptureGuard guard(runtime_, s0_, CaptureMode::kThreadLocal);
