@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "core/sharding.hpp"
-#include "harness/engine_dump_part.hpp"
 #include "harness/partials_check.hpp"
 
 namespace dcp {
@@ -198,9 +197,13 @@ EngineDump read_engine_dump(const std::vector<std::string>& paths, bool per_rank
   std::vector<EngineDumpPart> parts;
   for (const std::string& path : paths) {
     parts.push_back(read_engine_dump_part(path, per_rank));
-    require_alike(parts.front(), parts.back());
   }
+  return join_engine_dump(std::move(parts), per_rank);
+}
+
+EngineDump join_engine_dump(std::vector<EngineDumpPart> parts, bool per_rank) {
   const EngineDumpPart& first = parts.front();
+  for (const EngineDumpPart& part : parts) require_alike(first, part);
   EngineDump dump{.source = first.source,
                   .partials = join_partials(parts),
                   .masked = {},

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "harness/engine_dump_part.hpp"
 #include "harness/partials_runner.hpp"
 #include "reference/tolerance.hpp"
 
@@ -43,5 +44,8 @@ struct EngineDump {
 // `paths`: one file, or one per rank in rank order where `per_rank`. Throws InputError with file
 // and tensor.
 EngineDump read_engine_dump(const std::vector<std::string>& paths, bool per_rank);
+
+// The same for files that were read.
+EngineDump join_engine_dump(std::vector<EngineDumpPart> parts, bool per_rank);
 
 }  // namespace dcp

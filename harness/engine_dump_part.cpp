@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "core/error.hpp"
-#include "core/safetensors.hpp"
 #include "core/spelling.hpp"
 #include "core/yaml_text.hpp"
 
@@ -42,8 +41,8 @@ std::optional<DType> float_dtype(StoredDType dtype) {
 
 class PartReader {
  public:
-  PartReader(const std::string& path, bool one_rank)
-      : file_(read_safetensors(path, kMaxFileBytes)), one_rank_(one_rank) {
+  PartReader(const std::string& path, TensorFile file, bool one_rank)
+      : file_(std::move(file)), one_rank_(one_rank) {
     part_.path = path;
   }
 
@@ -281,7 +280,11 @@ class PartReader {
 void EngineDumpPart::refuse(std::string_view why) const { throw InputError({.file = path}, why); }
 
 EngineDumpPart read_engine_dump_part(const std::string& path, bool one_rank) {
-  return PartReader(path, one_rank).read();
+  return engine_dump_part(path, read_safetensors(path, kMaxFileBytes), one_rank);
+}
+
+EngineDumpPart engine_dump_part(const std::string& path, TensorFile file, bool one_rank) {
+  return PartReader(path, std::move(file), one_rank).read();
 }
 
 }  // namespace dcp

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/safetensors.hpp"
 #include "harness/partials_runner.hpp"
 
 namespace dcp {
@@ -33,5 +34,8 @@ struct EngineDumpPart {
 
 // Throws InputError. `one_rank`: tensors lack the leading [N].
 EngineDumpPart read_engine_dump_part(const std::string& path, bool one_rank);
+
+// The same for a file that is in memory; `path` is only for messages.
+EngineDumpPart engine_dump_part(const std::string& path, TensorFile file, bool one_rank);
 
 }  // namespace dcp
