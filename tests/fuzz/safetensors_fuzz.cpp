@@ -19,7 +19,12 @@ void read_dump(std::string_view bytes, bool one_rank) {
   using namespace dcp;
   TensorFile file = parse_safetensors(fuzz::kFile, bytes);
   std::size_t num_bytes = 0;
-  for (const StoredTensor& tensor : file.tensors) num_bytes += tensor.bytes.size();
+  for (const StoredTensor& tensor : file.tensors) {
+    std::size_t size = size_bytes(tensor.dtype);
+    for (const std::int64_t dim : tensor.shape) size *= static_cast<std::size_t>(dim);
+    fuzz::require(tensor.bytes.size() == size, "a tensor's bytes are not those of its shape");
+    num_bytes += size;
+  }
   fuzz::require(num_bytes < bytes.size(), "tensors hold more bytes than the file");
   std::vector<EngineDumpPart> parts;
   parts.push_back(engine_dump_part(fuzz::kFile, std::move(file), one_rank));
