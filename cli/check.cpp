@@ -1,9 +1,9 @@
 #include "cli/check.hpp"
 
-#include <filesystem>
 #include <iostream>
 #include <new>
 
+#include "cli/check_inputs.hpp"
 #include "cli/check_json.hpp"
 #include "cli/check_text.hpp"
 #include "cli/input_files.hpp"
@@ -17,7 +17,6 @@ namespace dcp {
 namespace {
 
 constexpr std::uint64_t kDefaultSeed = 1;
-constexpr std::string_view kDumpExtension = ".safetensors";
 
 std::vector<const Strategy*> strategies_to_check(const Options& options) {
   if (options.strategies.empty()) return {all_strategies().begin(), all_strategies().end()};
@@ -26,11 +25,19 @@ std::vector<const Strategy*> strategies_to_check(const Options& options) {
   return strategies;
 }
 
-VectorFile read_vectors(const std::string& path) {
-  if (std::filesystem::path(path).extension() == kDumpExtension) {
-    throw InputError({.file = path}, "safetensors dumps are not supported yet");
+// The case that the strategies run on: what they should start from, and what should come of it.
+VectorCase case_of(const std::string& name, const EngineDump& dump,
+                   const std::vector<CombinedRow>& right) {
+  VectorCase test{.name = name,
+                  .partials = dump.masked_partials(),
+                  .truth_out = {},
+                  .truth_lse = {},
+                  .seed = {}};
+  for (const CombinedRow& row : right) {
+    test.truth_out.insert(test.truth_out.end(), row.out.begin(), row.out.end());
+    test.truth_lse.push_back(row.lse);
   }
-  return read_vector_file(path);
+  return test;
 }
 
 struct Totals {
@@ -41,6 +48,7 @@ struct Totals {
   int refused_files = 0;
   int seed_outside = 0;
 
+  void add(const EngineVerdict& verdict) { ++(verdict.passed() ? passed : failed); }
   void add(const VectorVerdict& verdict) {
     ++(verdict.passed() ? passed : failed);
     variants += !verdict.variant.empty();
@@ -64,14 +72,13 @@ class CheckRun {
               << seed_ << '\n';
   }
 
-  void check(const std::string& path) {
+  void check(const CheckInput& input) {
+    const std::string& path = input.path;
     json_["files"].push_back({{"file", path}, {"source", nullptr}, {"error", nullptr}});
     auto& json = json_["files"].back();
     json["cases"] = nlohmann::ordered_json::array();
     try {
-      const VectorFile file = read_vectors(path);
-      json["source"] = file.source;
-      check_cases(path, file, json["cases"]);
+      input.is_dump ? check_dump(input, json) : check_vectors(path, json);
     } catch (const InputError& error) {
       refuse(path, error, json);
     } catch (const std::bad_alloc&) {
@@ -104,28 +111,51 @@ class CheckRun {
     std::cout << "REFUSED  " << printable_text(path) << "\n  " << error.what() << '\n';
   }
 
-  bool is_wanted(const std::string& path, const VectorCase& test) const {
-    return matches_filter(path, options_.filter) || matches_filter(test.name, options_.filter);
+  bool is_wanted(const std::string& path, const std::string& name) const {
+    return matches_filter(path, options_.filter) || matches_filter(name, options_.filter);
   }
 
-  void check_cases(const std::string& path, const VectorFile& file, nlohmann::ordered_json& json) {
-    const CheckText style{.color = options_.color, .variants = options_.verbose};
+  void check_vectors(const std::string& path, nlohmann::ordered_json& json) {
+    const VectorFile file = read_vector_file(path);
+    json["source"] = file.source;
     bool first = true;
     for (const VectorCase& test : file.cases) {
-      if (!is_wanted(path, test)) continue;
+      if (!is_wanted(path, test.name)) continue;
       if (first) print_check_head(std::cout, path, file.source);
       first = false;
-      const CheckedCase checked{
-          .file = path,
-          .name = test.name,
-          .verdicts =
-              check_vector_case(test, strategies_, {.backend = options_.backend, .seed = seed_})};
-      print_checked_case(std::cout, checked, seed_, style);
-      json.push_back(checked_case_json(test.name, checked.verdicts));
-      ++totals_.cases;
-      for (const VectorVerdict& verdict : checked.verdicts) totals_.add(verdict);
+      report({.files = {path}, .name = test.name, .verdicts = verdicts_of(test), .engine = {}},
+             json["cases"]);
     }
     std::cout.flush();
+  }
+
+  void check_dump(const CheckInput& input, nlohmann::ordered_json& json) {
+    input.require_all_ranks();
+    const EngineDump dump = read_engine_dump(input.files, input.per_rank);
+    json["source"] = dump.source;
+    if (!is_wanted(input.path, input.name)) return;
+    print_check_head(std::cout, input.path, dump.source);
+    const std::vector<CombinedRow> right = combine_partials(dump.masked_partials());
+    CheckedCase checked{.files = input.files,
+                        .name = input.name,
+                        .verdicts = verdicts_of(case_of(input.name, dump, right)),
+                        .engine = {}};
+    if (dump.has_out() || dump.has_lse()) checked.engine = check_engine(dump, right);
+    report(checked, json["cases"]);
+    std::cout.flush();
+  }
+
+  std::vector<VectorVerdict> verdicts_of(const VectorCase& test) const {
+    return check_vector_case(test, strategies_, {.backend = options_.backend, .seed = seed_});
+  }
+
+  void report(const CheckedCase& checked, nlohmann::ordered_json& json) {
+    const CheckText style{.color = options_.color, .variants = options_.verbose};
+    print_checked_case(std::cout, checked, seed_, style);
+    json.push_back(checked_case_json(checked));
+    ++totals_.cases;
+    for (const VectorVerdict& verdict : checked.verdicts) totals_.add(verdict);
+    if (checked.engine) totals_.add(*checked.engine);
   }
 
   const Options& options_;
@@ -138,9 +168,9 @@ class CheckRun {
 }  // namespace
 
 int check_command(const Options& options) {
-  const auto files = input_files(options.paths, {".json", std::string(kDumpExtension)});
+  const auto files = input_files(options.paths, {".json", ".safetensors"});
   CheckRun run(options);
-  for (const std::string& file : files) run.check(file);
+  for (const CheckInput& input : check_inputs(files)) run.check(input);
   return run.finish();
 }
 

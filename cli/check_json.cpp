@@ -39,11 +39,25 @@ Json verdict_json(const VectorVerdict& verdict) {
           {"failure", ran ? Json(nullptr) : Json(verdict.failure)}};
 }
 
+Json engine_json(const EngineVerdict& verdict) {
+  Json json = {{"status", name(verdict.passed() ? Status::kPass : Status::kFail)},
+               {"out", verdict.has_out ? comparison_json(verdict.engine.out) : Json(nullptr)},
+               {"lse", verdict.has_lse ? comparison_json(verdict.engine.lse) : Json(nullptr)},
+               {"explanations", Json::array()}};
+  for (const Explanation& explanation : verdict.explanations) {
+    json["explanations"].push_back({{"name", explanation.name}, {"text", explanation.text}});
+  }
+  return json;
+}
+
 }  // namespace
 
-Json checked_case_json(const std::string& name, const std::vector<VectorVerdict>& verdicts) {
-  Json json = {{"name", name}, {"checks", Json::array()}};
-  for (const VectorVerdict& verdict : verdicts) json["checks"].push_back(verdict_json(verdict));
+Json checked_case_json(const CheckedCase& checked) {
+  Json json = {{"name", checked.name}, {"checks", Json::array()}, {"engine", nullptr}};
+  for (const VectorVerdict& verdict : checked.verdicts) {
+    json["checks"].push_back(verdict_json(verdict));
+  }
+  if (checked.engine) json["engine"] = engine_json(*checked.engine);
   return json;
 }
 

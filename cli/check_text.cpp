@@ -72,29 +72,67 @@ std::string lane_text(const WrongLane& wrong) {
          hex(wrong.got) + ", want " + hex(wrong.want);
 }
 
+// Status, case and who combined.
+void print_row_head(std::ostream& out, const CheckedCase& checked, bool passed,
+                    const std::string& who, const CheckText& style) {
+  out << status_word(passed, style) << "  " << std::left << std::setw(kNameWidth)
+      << printable_text(checked.name) << "  " << std::setw(kStrategyWidth) << who << std::right;
+}
+
 void print_row(std::ostream& out, const CheckedCase& checked, const VectorVerdict& verdict,
                const CheckText& style) {
   const bool ran = verdict.failure.empty();
   const auto column = std::setw(kRatioWidth);
-  out << status_word(verdict.passed(), style) << "  " << std::left << std::setw(kNameWidth)
-      << printable_text(checked.name) << "  " << std::setw(kStrategyWidth) << title(verdict)
-      << std::right << column << (ran ? ratio(verdict.ours.out) : "-") << column
+  print_row_head(out, checked, verdict.passed(), title(verdict), style);
+  out << column << (ran ? ratio(verdict.ours.out) : "-") << column
       << (ran ? ratio(verdict.ours.lse) : "-") << column << send_word(verdict) << column
       << ratio(verdict.seed_out) << column << ratio(verdict.seed_lse)
       << (verdict.seed_passed() ? "" : "  seed outside") << '\n';
 }
 
+void print_problem(std::ostream& out, const CheckedCase& checked, const std::string& who,
+                   const std::string& problem) {
+  out << "      "
+      << printable_text(checked.files.front() + ": " + checked.name + ", " + who + ": " + problem)
+      << '\n';
+}
+
 void print_problems(std::ostream& out, const CheckedCase& checked, const VectorVerdict& verdict) {
   const auto line = [&](const std::string& problem) {
-    out << "      "
-        << printable_text(checked.file + ": " + checked.name + ", " + title(verdict) + ": " +
-                          problem)
-        << '\n';
+    print_problem(out, checked, title(verdict), problem);
   };
   if (!verdict.failure.empty()) line(verdict.failure);
   if (verdict.ours.out.first_bad) line(element_text(*verdict.ours.out.first_bad));
   if (verdict.ours.lse.first_bad) line(element_text(*verdict.ours.lse.first_bad));
   if (verdict.send && verdict.send->wrong) line(lane_text(*verdict.send->wrong));
+}
+
+std::string reproduce_text(const CheckedCase& checked) {
+  std::string text = "      reproduce: ./dcpsim check";
+  for (const std::string& file : checked.files) text += " " + in_shell(file);
+  return text;
+}
+
+void print_engine(std::ostream& out, const CheckedCase& checked, const CheckText& style) {
+  const EngineVerdict& verdict = *checked.engine;
+  const auto column = std::setw(kRatioWidth);
+  print_row_head(out, checked, verdict.passed(), "engine", style);
+  out << column << (verdict.has_out ? ratio(verdict.engine.out) : "-") << column
+      << (verdict.has_lse ? ratio(verdict.engine.lse) : "-") << column << "-" << column << "-"
+      << column << "-" << '\n';
+  if (verdict.passed()) return;
+  const auto line = [&](const std::string& problem) {
+    print_problem(out, checked, "engine", problem);
+  };
+  if (verdict.engine.out.first_bad) line(element_text(*verdict.engine.out.first_bad));
+  if (verdict.engine.lse.first_bad) line(element_text(*verdict.engine.lse.first_bad));
+  for (const Explanation& explanation : verdict.explanations) {
+    out << "      reproduced by " << explanation.name << ": " << explanation.text << '\n';
+  }
+  if (verdict.explanations.empty()) {
+    out << "      none of the known faults reproduces these numbers\n";
+  }
+  out << reproduce_text(checked) << '\n';
 }
 
 }  // namespace
@@ -117,10 +155,10 @@ void print_checked_case(std::ostream& out, const CheckedCase& checked, std::uint
     print_row(out, checked, verdict, style);
     if (verdict.passed()) continue;
     print_problems(out, checked, verdict);
-    out << "      reproduce: ./dcpsim check " << in_shell(checked.file) << " --filter "
-        << in_shell(checked.name) << " --strategy " << verdict.strategy << " --seed " << seed
-        << '\n';
+    out << reproduce_text(checked) << " --filter " << in_shell(checked.name) << " --strategy "
+        << verdict.strategy << " --seed " << seed << '\n';
   }
+  if (checked.engine) print_engine(out, checked, style);
 }
 
 }  // namespace dcp

@@ -4,7 +4,7 @@
 #include <iosfwd>
 #include <string>
 
-#include "harness/vector_check.hpp"
+#include "cli/checked_case.hpp"
 
 namespace dcp {
 
@@ -13,17 +13,11 @@ struct CheckText {
   bool variants = false;  // rows of variants that passed, too
 };
 
-struct CheckedCase {
-  std::string file;
-  std::string name;
-  std::vector<VectorVerdict> verdicts;
-};
-
 // Names the file, who made it, and the columns.
 void print_check_head(std::ostream& out, const std::string& file, const std::string& source);
 
-// One line per verdict, each followed by what is wrong with it and the command that reproduces it.
-// `seed` is that of the schedule.
+// One line per verdict, the engine's last, each followed by what is wrong with it and the command
+// that reproduces it. `seed` is that of the schedule.
 void print_checked_case(std::ostream& out, const CheckedCase& checked, std::uint64_t seed,
                         const CheckText& style);
 

@@ -9,10 +9,27 @@
 
 namespace dcp {
 
+namespace {
+
+// The end of a path, which tells it from others, in at most `room` bytes.
+std::string tail_of(const std::string& path, std::size_t room) {
+  constexpr std::string_view kCut = "...";
+  if (path.size() <= room || room <= kCut.size()) return path;
+  std::size_t begin = path.size() - (room - kCut.size());
+  while (begin < path.size() && is_utf8_continuation(path[begin])) ++begin;
+  return std::string(kCut) + path.substr(begin);
+}
+
+}  // namespace
+
 void ProgressLine::show(std::size_t done, std::size_t total, const std::string& now) {
   if (!enabled_) return;
   std::string line = "  " + std::to_string(done) + "/" + std::to_string(total) + " scenarios";
-  if (!now.empty()) line += ", now " + printable_text(now);
+  if (!now.empty()) {
+    line += ", now ";
+    const std::size_t room = width_ > line.size() + 1 ? width_ - 1 - line.size() : 0;
+    line += tail_of(printable_text(now), room);
+  }
   // A line that wraps cannot be taken back. The last column stays free: some terminals wrap there.
   if (line.size() >= width_) line.resize(width_ > 0 ? width_ - 1 : 0);
   erase();

@@ -11,7 +11,11 @@ endfunction()
 
 # -ffp-contract=off: the same bits on every machine, whatever fused instructions it has.
 # -Wno-restrict: g++ 12 warns falsely about std::string (GCC bug 105651).
-dcp_host_options(-Wall -Wextra -Wshadow -Wno-restrict -ffp-contract=off)
+set(gnu_options "")
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(gnu_options -Wno-restrict)
+endif()
+dcp_host_options(-Wall -Wextra -Wshadow ${gnu_options} -ffp-contract=off)
 if(DCPSIM_WERROR)
   dcp_host_options(-Werror)
 endif()

@@ -2,13 +2,14 @@ find_package(yaml-cpp REQUIRED)
 find_package(Eigen3 3.4 REQUIRED NO_MODULE)
 find_package(Boost REQUIRED COMPONENTS program_options)
 find_package(nlohmann_json REQUIRED)
+find_package(benchmark REQUIRED)
 
-# One library per folder, of every source in it and its subfolders; main.cpp files are programs.
-# What is in a folder named cuda/ is only built with the CUDA backend.
+# One library per folder, of every source in it and its subfolders; main.cpp and
+# host_bench.cpp are programs. What is in a folder named cuda/ needs the CUDA backend.
 function(dcp_library folder)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
     ${PROJECT_SOURCE_DIR}/${folder}/*.cpp ${PROJECT_SOURCE_DIR}/${folder}/*.cu)
-  list(FILTER sources EXCLUDE REGEX "/main\\.cpp$")
+  list(FILTER sources EXCLUDE REGEX "/(main|host_bench)\\.cpp$")
   if(NOT DCPSIM_HAS_CUDA)
     list(FILTER sources EXCLUDE REGEX "/cuda/")
   endif()

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -73,7 +74,9 @@ void write_safetensors(const std::string& path, const TensorFile& file);
 // Throws InputError, with the tensor's name where there is one, for whatever the format forbids: a
 // header beyond the file or above 100 MB, other JSON, names or fields twice, unknown fields or
 // dtypes, shapes that do not fit the offsets, bytes that overlap, lie outside or belong to nobody.
-TensorFile read_safetensors(const std::string& path);
+// Files above `max_size_bytes` are refused too.
+TensorFile read_safetensors(const std::string& path,
+                            std::size_t max_size_bytes = std::numeric_limits<std::int64_t>::max());
 
 // The same for bytes that are in memory; `path` is only for messages.
 TensorFile parse_safetensors(const std::string& path, std::string_view bytes);

@@ -17,8 +17,7 @@ namespace {
 using Json = nlohmann::json;  // sorted: a lookup among many names is quick
 
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // as the format's own library
-constexpr std::size_t kMaxFileBytes = std::numeric_limits<std::int64_t>::max();
-constexpr int kMaxDepth = 3;  // header, one tensor, its shape
+constexpr int kMaxDepth = 3;                            // header, one tensor, its shape
 
 struct Span {
   std::uint64_t begin;
@@ -200,8 +199,13 @@ TensorFile parse_safetensors(const std::string& path, std::string_view bytes) {
   return Reader(path, bytes).read();
 }
 
-TensorFile read_safetensors(const std::string& path) {
-  return parse_safetensors(path, read_input_file(path, kMaxFileBytes));
+TensorFile read_safetensors(const std::string& path, std::size_t max_size_bytes) {
+  const std::string bytes = read_input_file(path, max_size_bytes);
+  if (bytes.size() > max_size_bytes) {
+    throw InputError({.file = path},
+                     "longer than " + std::to_string(max_size_bytes >> 20) + " MiB");
+  }
+  return parse_safetensors(path, bytes);
 }
 
 }  // namespace dcp

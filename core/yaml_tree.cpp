@@ -85,7 +85,7 @@ class TreeBuilder : public YAML::EventHandler {
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
     refuse_properties(mark);
     if (expects_key()) refuse(mark, kNoKey);
-    YamlNode node{.kind = YamlNode::Kind::kNull, .place = places_.of(mark)};
+    YamlNode node{.kind = YamlNode::Kind::kNull, .place = places_.of(mark), .entries = {}};
     if (!is_written_null(mark)) refuse_absent(mark);
     add(std::move(node));
   }
@@ -94,7 +94,8 @@ class TreeBuilder : public YAML::EventHandler {
                 const std::string& value) override {
     refuse_properties(mark);
     const char first = at(mark);
-    YamlNode node{.kind = YamlNode::Kind::kScalar, .text = value, .place = places_.of(mark)};
+    YamlNode node{
+        .kind = YamlNode::Kind::kScalar, .text = value, .place = places_.of(mark), .entries = {}};
     node.quoted = first == '"' || first == '\'' || first == '|' || first == '>';
     if ((first == '"' || first == '\'') && !is_closed(mark))
       refuse(mark, "the quote is not closed");

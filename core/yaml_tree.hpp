@@ -22,7 +22,7 @@ struct YamlNode {
   bool quoted = false;    // scalar: in quotes, or a block of text
   Place place = {};
   std::vector<YamlNode> items = {};  // list
-  std::vector<Entry> entries = {};   // map, in file order, no key twice
+  std::vector<Entry> entries;        // map, in file order, no key twice
 
   bool is_plain() const { return kind == Kind::kScalar && !quoted; }
 

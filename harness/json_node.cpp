@@ -186,6 +186,10 @@ nlohmann::json read_json_file(const std::string& path, std::size_t max_size_byte
     throw InputError({.file = path},
                      "longer than " + std::to_string(max_size_bytes >> 20) + " MiB");
   }
+  return parse_json_text(path, text);
+}
+
+nlohmann::json parse_json_text(const std::string& path, std::string_view text) {
   try {
     return Json::parse(text);
   } catch (const Json::parse_error& refused) {

@@ -58,4 +58,7 @@ class JsonNode {
 // is not JSON: then with line and column.
 nlohmann::json read_json_file(const std::string& path, std::size_t max_size_bytes);
 
+// The same for text that is in memory; `path` is only for messages.
+nlohmann::json parse_json_text(const std::string& path, std::string_view text);
+
 }  // namespace dcp

@@ -159,10 +159,7 @@ VectorCase read_case(const JsonNode& node) {
   return test;
 }
 
-}  // namespace
-
-VectorFile read_vector_file(const std::string& path) {
-  const nlohmann::json json = read_json_file(path, kMaxFileBytes);
+VectorFile vectors_of(const nlohmann::json& json, const std::string& path) {
   const JsonNode root(json, path);
   VectorFile file;
   const JsonNode cases = root.at("cases");
@@ -170,6 +167,16 @@ VectorFile read_vector_file(const std::string& path) {
   for (const JsonNode& node : cases.items()) file.cases.push_back(read_case(node));
   if (file.cases.empty()) cases.refuse("at least one case expected, none found");
   return file;
+}
+
+}  // namespace
+
+VectorFile read_vector_file(const std::string& path) {
+  return vectors_of(read_json_file(path, kMaxFileBytes), path);
+}
+
+VectorFile parse_vector_file(const std::string& path, std::string_view text) {
+  return vectors_of(parse_json_text(path, text), path);
 }
 
 }  // namespace dcp

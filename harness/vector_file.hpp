@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "harness/partials_runner.hpp"
@@ -43,5 +44,8 @@ struct VectorFile {
 
 // Throws InputError with line and column, or with the JSON pointer of what is wrong.
 VectorFile read_vector_file(const std::string& path);
+
+// The same for text that is in memory; `path` is only for messages.
+VectorFile parse_vector_file(const std::string& path, std::string_view text);
 
 }  // namespace dcp

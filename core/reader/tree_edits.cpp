@@ -36,10 +36,12 @@ std::vector<std::string> split(std::string_view dotted) {
 }
 
 YamlNode scalar(std::string text, const Place& place) {
-  return {.kind = YamlNode::Kind::kScalar, .text = std::move(text), .place = place};
+  return {.kind = YamlNode::Kind::kScalar, .text = std::move(text), .place = place, .entries = {}};
 }
 
-YamlNode empty_map(const Place& place) { return {.kind = YamlNode::Kind::kMap, .place = place}; }
+YamlNode empty_map(const Place& place) {
+  return {.kind = YamlNode::Kind::kMap, .place = place, .entries = {}};
+}
 
 // The map that holds the last part of the dotted key; null where it is absent.
 YamlNode* find_parent(YamlNode& root, const std::vector<std::string>& parts) {

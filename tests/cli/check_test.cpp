@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/cli/program.hpp"
+#include "tests/harness/faulty_engine.hpp"
 
 namespace dcp {
 namespace {
@@ -47,8 +48,19 @@ Json small_file() {
   return {{"source", "by hand"}, {"cases", {test}}};
 }
 
+// What an engine makes of the partials that computes with powers of `base`; the dump says e.
+test::DumpCase dump_of(const std::string& base) {
+  test::DumpCase dump;
+  test::FaultyEngine({.dump = dump, .base = base}).run(dump);
+  return dump;
+}
+
 class Check : public test::ProgramTest {
  protected:
+  void write_dump(const test::DumpCase& dump) const {
+    write_safetensors(path("step.safetensors"), dump.file());
+  }
+
   // Runs `check` on `file` and further arguments.
   test::Outcome check(const Json& file, const std::string& arguments = "") const {
     write("vectors.json", file.dump());
@@ -251,8 +263,65 @@ TEST_F(Check, ABrokenFileDoesNotHideTheOthers) {
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.out, HasSubstr("REFUSED  " + path("a.json") + "\n"));
   EXPECT_THAT(outcome.out,
-              HasSubstr("c.safetensors: error: safetensors dumps are not supported yet\n"));
+              HasSubstr("c.safetensors: error: 8 bytes with the length of the header expected\n"));
   EXPECT_THAT(outcome.out, HasSubstr("1 cases, 6 checks passed, 0 failed, 2 files refused"));
+}
+
+TEST_F(Check, AnEngineThatIsRightPasses) {
+  write_dump(dump_of("e"));
+  const test::Outcome outcome = run("check '" + path("step.safetensors") + "'");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("step.safetensors: a test\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("pass  step                      engine"));
+  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 7 checks passed, 0 failed"));
+}
+
+TEST_F(Check, AnEngineThatIsWrongFailsAndItsFaultIsNamed) {
+  write_dump(dump_of("2"));
+  const test::Outcome outcome =
+      run("check '" + path("step.safetensors") + "' --json '" + path("report.json") + "'");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("FAIL  step                      engine"));
+  EXPECT_THAT(outcome.out, HasSubstr("step, engine: out of rank 0, row 0, head 0, element 0: got"));
+  EXPECT_THAT(outcome.out,
+              HasSubstr("      reproduced by wrong_base: the lse, in base e, was taken "
+                        "for base 2\n      reproduce: ./dcpsim check "));
+  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 6 checks passed, 1 failed"));
+  const auto report = Json::parse(text_of("report.json"));
+  const Json& engine = report["files"][0]["cases"][0]["engine"];
+  EXPECT_EQ(engine["status"], "fail");
+  EXPECT_EQ(engine["explanations"][0]["name"], "wrong_base");
+  EXPECT_EQ(engine["explanations"].size(), 1u);
+  EXPECT_GT(engine["out"]["max_error_over_tolerance"].get<double>(), 1.0);
+}
+
+TEST_F(Check, AnEngineWithoutAKnownFaultIsSaidToBeUnexplained) {
+  test::DumpCase dump = dump_of("e");
+  dump.out[3] += 1;
+  write_dump(dump);
+  const test::Outcome outcome = run("check '" + path("step.safetensors") + "'");
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("none of the known faults reproduces these numbers\n"));
+}
+
+TEST_F(Check, FilesOfRanksAreOneDumpInWhateverOrder) {
+  const test::DumpCase dump = dump_of("e");
+  std::string files;
+  for (const int rank : {2, 0, 3, 1}) {
+    const std::string file = "step.rank-" + std::to_string(rank) + ".safetensors";
+    write_safetensors(path(file), dump.file_of_rank(rank));
+    files += " '" + path(file) + "'";
+  }
+  for (const std::string& paths : {files, " '" + path("") + "'"}) {
+    const test::Outcome outcome = run("check" + paths);
+    EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+    EXPECT_THAT(outcome.out, HasSubstr("1 cases, 7 checks passed, 0 failed"));
+  }
+  std::filesystem::remove(path("step.rank-1.safetensors"));
+  const test::Outcome outcome = run("check '" + path("") + "'");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.out, HasSubstr("step.rank-0.safetensors: error: one file per rank, as its "
+                                     "name says: rank 1 is missing\n"));
 }
 
 TEST_F(Check, AFilterWithoutACaseIsBadUsage) {

@@ -14,6 +14,13 @@ TEST(ProgressLine, SaysHowFarAndWhatIsRunning) {
   EXPECT_EQ(out.str(), "  12/44 scenarios, now scenarios/x.yaml");
 }
 
+TEST(ProgressLine, ShowsTheEndOfALongPath) {
+  std::ostringstream out;
+  ProgressLine line(out, true, 39);
+  line.show(1, 2, "/a/long/folder/of/\xC3\xA9t\xC3\xA9/name.yaml");
+  EXPECT_EQ(out.str(), "  1/2 scenarios, now ...t\xC3\xA9/name.yaml");
+}
+
 TEST(ProgressLine, IsWrittenOverAndErasedWithBlanks) {
   std::ostringstream out;
   ProgressLine line(out, true, 80);
