@@ -1,4 +1,5 @@
-// Times the host backend: decode steps with and without their checks, and the corpus.
+// Times the host backend: decode steps with and without their checks, captures, the reader, and
+// the corpus.
 //
 // Rates are per second of CPU time of all threads: what one core does. Steps are replays of a
 // captured graph; a checked one is what `dcpsim run` does for a step.
@@ -41,13 +42,24 @@ batches:
 
 const Strategy& strategy_of(const std::string& name) { return *find_strategy(name); }
 
+std::vector<std::string> corpus_files() {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(DCPSIM_SOURCE_DIR "/scenarios")) {
+    const fs::path& path = entry.path();
+    if (path.extension() != ".yaml" || path.parent_path().filename() == "rejected") continue;
+    files.push_back(path.string());
+  }
+  return files;
+}
+
 void checked_step(benchmark::State& state, const std::string& text, const std::string& strategy) {
   const Scenario scenario = parse_scenario("bench", text);
   const std::vector<Step> steps = default_steps(scenario);
   StepRunner runner(scenario, strategy_of(strategy), {.seed = 1});
   runner.run(steps[0], 0);  // capture
   for ([[maybe_unused]] auto iteration : state) {
-    if (runner.run(steps[1], 1).status != Status::kPass) state.SkipWithError("the step failed");
+    runner.run(steps[1], 1);
+    if (runner.last_report().status != Status::kPass) state.SkipWithError("the step failed");
   }
   state.SetItemsProcessed(state.iterations());
 }
@@ -63,14 +75,32 @@ void step(benchmark::State& state, const std::string& text, const std::string& s
   state.SetItemsProcessed(state.iterations());
 }
 
+void capture(benchmark::State& state, const std::string& text, const std::string& strategy) {
+  const Scenario scenario = parse_scenario("bench", text);
+  const auto world = make_world({.world_size = scenario.world_size, .seed = 1});
+  Engine engine(scenario, strategy_of(strategy), *world);
+  const std::int64_t rows = scenario.graph.capture_sizes->front();
+  for ([[maybe_unused]] auto iteration : state) engine.capture("g", rows);
+  state.SetItemsProcessed(state.iterations());
+}
+
+// Every file of the corpus is read; nothing runs.
+void reader(benchmark::State& state) {
+  std::int64_t files = 0;
+  for ([[maybe_unused]] auto iteration : state) {
+    files = 0;
+    for (const std::string& path : corpus_files()) {
+      benchmark::DoNotOptimize(read_scenario(path));
+      ++files;
+    }
+  }
+  state.SetItemsProcessed(state.iterations() * files);
+}
+
 // Every file and strategy of the corpus, one after the other.
 void corpus(benchmark::State& state) {
   std::vector<Scenario> scenarios;
-  for (const auto& entry : fs::recursive_directory_iterator(DCPSIM_SOURCE_DIR "/scenarios")) {
-    const fs::path& path = entry.path();
-    if (path.extension() != ".yaml" || path.parent_path().filename() == "rejected") continue;
-    scenarios.push_back(read_scenario(path.string()));
-  }
+  for (const std::string& path : corpus_files()) scenarios.push_back(read_scenario(path));
   for ([[maybe_unused]] auto iteration : state) {
     for (const Scenario& scenario : scenarios) {
       for (const std::string& name : scenario.strategies) {
@@ -101,6 +131,9 @@ int main(int count, char** arguments) {
   dcp::add("tiny", dcp::step, dcp::kTiny);
   dcp::add("kimi_k3_checked", dcp::checked_step, dcp::kKimiK3);
   dcp::add("kimi_k3", dcp::step, dcp::kKimiK3);
+  dcp::add("tiny_capture", dcp::capture, dcp::kTiny);
+  dcp::add("kimi_k3_capture", dcp::capture, dcp::kKimiK3);
+  benchmark::RegisterBenchmark("reader", dcp::reader)->Unit(benchmark::kMillisecond);
   benchmark::RegisterBenchmark("corpus", dcp::corpus)
       ->MeasureProcessCPUTime()
       ->Unit(benchmark::kMillisecond);

@@ -15,8 +15,8 @@ CombinedRow combine_row(const PartialsCase& partials, std::int64_t row, int head
   Eigen::ArrayXd lse(partials.world_size);
   Eigen::ArrayXXd outs(partials.head_dim, partials.world_size);
   for (int rank = 0; rank < partials.world_size; ++rank) {
-    lse[rank] = is_masked_by_request(partials, rank, row) ? kEmpty
-                                                          : partials.lse_at(rank, row, head);
+    lse[rank] =
+        is_masked_by_request(partials, rank, row) ? kEmpty : partials.lse_at(rank, row, head);
     for (int i = 0; i < partials.head_dim; ++i) {
       outs(i, rank) = partials.out_at(rank, row, head, i);
     }

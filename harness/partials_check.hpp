@@ -29,8 +29,8 @@ struct CombineVerdict {
   bool passed() const { return out.passed() && lse.passed(); }
 };
 
-// Every head on every rank that keeps it; out and lse where they are there. Places name the rank, and
-// heads of the group.
+// Every head on every rank that keeps it; out and lse where they are there. Places name the rank,
+// and heads of the group.
 CombineVerdict check_combined(const PartialsCase& partials, const PartialsResult& result,
                               std::span<const CombinedRow> right,
                               const CombineTolerance& tolerance);

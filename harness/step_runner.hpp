@@ -22,6 +22,7 @@ class StepRunner {
   void finish();
 
   Coverage coverage();
+  const StepReport& last_report() const { return reports_.back(); }
   std::vector<StepReport> reports() const { return {reports_.begin(), reports_.end()}; }
 
  private:
