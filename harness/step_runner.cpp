@@ -23,15 +23,6 @@ bool is_bad_input(const std::string& kind) {
   return std::find(kBadInput.begin(), kBadInput.end(), kind) != kBadInput.end();
 }
 
-// The kind of a call that the runtime refused.
-std::string_view kind_of(const ApiError& error) {
-  if (error.code() == ApiErrorCode::kStreamCaptureUnjoined) return "unjoined_fork";
-  if (error.call() == "cudaMalloc" || error.call() == "cudaMallocHost") {
-    return "alloc_during_capture";
-  }
-  return "capture_illegal_call";
-}
-
 }  // namespace
 
 StepRunner::StepRunner(const Scenario& scenario, const Strategy& strategy,
@@ -70,7 +61,7 @@ void StepRunner::perform(const Step& step, const Expect& expect, StepReport& rep
     report.error = {error.kind(), error.why()};
     is_settled = true;
   } catch (const ApiError& error) {
-    report.error = {std::string(kind_of(error)), error.what()};
+    report.error = {std::string(error.kind()), error.what()};
     is_settled = true;
   } catch (const Failure& failure) {
     is_settled = true;

@@ -42,4 +42,10 @@ std::string describe(ApiErrorCode code, std::string_view call, std::string_view 
 ApiError::ApiError(ApiErrorCode code, std::string_view call, std::string_view why)
     : std::runtime_error(describe(code, call, why)), code_(code), call_(call) {}
 
+std::string_view ApiError::kind() const {
+  if (code_ == ApiErrorCode::kStreamCaptureUnjoined) return "unjoined_fork";
+  if (call_ == "cudaMalloc" || call_ == "cudaMallocHost") return "alloc_during_capture";
+  return "capture_illegal_call";
+}
+
 }  // namespace dcp

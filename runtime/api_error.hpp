@@ -30,6 +30,9 @@ class ApiError : public std::runtime_error {
   ApiErrorCode code() const { return code_; }
   const std::string& call() const { return call_; }
 
+  // What a report calls it: unjoined_fork, alloc_during_capture, else capture_illegal_call.
+  std::string_view kind() const;
+
  private:
   ApiErrorCode code_;
   std::string call_;

@@ -53,7 +53,7 @@ struct DeviceEdge {
 struct DeviceGraph {
   std::vector<DeviceNode> nodes;
   std::vector<DeviceEdge> edges;
-  std::vector<int> ops_without_params;  // whose params are not among what their nodes will be given
+  std::vector<int> ops_without_params;  // whose addresses are not among what their nodes are given
 
   std::size_t count(DeviceNodeKind kind) const {
     return static_cast<std::size_t>(std::count_if(

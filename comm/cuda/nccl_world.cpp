@@ -53,6 +53,8 @@ std::string text_of(const std::exception_ptr& thrown) {
     return "S" + error.kind() + "\n" + error.why();
   } catch (const Failure& failure) {
     return "F" + failure.kind() + "\n" + failure.why();
+  } catch (const ApiError& error) {
+    return "S" + std::string(error.kind()) + "\n" + error.what();
   } catch (const std::exception& error) {
     return "Frank_lost\n" + std::string(error.what());
   }

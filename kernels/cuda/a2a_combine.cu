@@ -12,12 +12,8 @@ namespace dcp {
 
 namespace {
 
-#ifndef COMBINE_WORDS
-#define COMBINE_WORDS 4
-#endif
-#ifndef COMBINE_LANES
-#define COMBINE_LANES 256
-#endif
+constexpr int kWordsPerLane = 2;  // of many rows
+constexpr int kLanesPerBlock = 256;
 constexpr int kGroup = 8;  // ranks whose words are in flight, and the group of sum_rank_rows
 
 // Where rows come from and go to. Strides in bytes.
@@ -258,13 +254,13 @@ void launch_words(const CombineRows& rows, cudaStream_t stream) {
     combine_few<kBase, T><<<grid, lanes_for(1), 0, stream>>>(rows);
     return;
   }
-  const int lanes = lanes_for(COMBINE_WORDS);
-  const int rows_per_block = std::clamp(COMBINE_LANES / lanes, 1, rows.heads_per_rank);
+  const int lanes = lanes_for(kWordsPerLane);
+  const int rows_per_block = std::clamp(kLanesPerBlock / lanes, 1, rows.heads_per_rank);
   const dim3 grid =
       RowGrid::token_grid(rows.num_tokens, blocks_for(rows.heads_per_rank, rows_per_block));
   const dim3 block(static_cast<unsigned>(lanes), static_cast<unsigned>(rows_per_block));
   if (rows.world_size <= kGroup) {
-    combine_many<kBase, T, COMBINE_WORDS><<<grid, block, 0, stream>>>(rows);
+    combine_many<kBase, T, kWordsPerLane><<<grid, block, 0, stream>>>(rows);
     return;
   }
   const std::size_t shared = block.x * block.y / kWarp * rows.world_size * sizeof(float);

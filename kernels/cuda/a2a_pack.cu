@@ -13,12 +13,7 @@ namespace dcp {
 
 namespace {
 
-#ifndef PACK_AHEAD
-#define PACK_AHEAD 8
-#endif
-#ifndef PACK_ROWS
-#define PACK_ROWS 4
-#endif
+constexpr int kRowsPerBlock = 4;
 PackedRows packed_rows(const A2aPack::Params& params) {
   return {.num_tokens = params.num_tokens,
           .world_size = params.world_size,
@@ -188,8 +183,8 @@ void launch_pieces(const A2aPack::Params& params, const PackedRows& packed, cuda
     pack_few<Piece><<<grid, static_cast<unsigned>(lanes), 0, stream>>>(rows);
     return;
   }
-  const dim3 block(kWarp, PACK_ROWS);
-  const dim3 grid(blocks_for(rows.heads_per_rank, PACK_ROWS), peers,
+  const dim3 block(kWarp, kRowsPerBlock);
+  const dim3 grid(blocks_for(rows.heads_per_rank, kRowsPerBlock), peers,
                   static_cast<unsigned>(std::min<std::int64_t>(rows.num_tokens, 65535)));
   pack_many<Piece, kPerLane><<<grid, block, 0, stream>>>(rows);
 }
@@ -203,7 +198,7 @@ void launch(const A2aPack::Params& params, const Launch& at) {
     return launch_pieces<uint4, 2>(params, packed, at.stream);
   }
   if (fits(params, packed, sizeof(std::uint32_t))) {
-    return launch_pieces<std::uint32_t, PACK_AHEAD>(params, packed, at.stream);
+    return launch_pieces<std::uint32_t, 8>(params, packed, at.stream);
   }
   const RowGrid grid(params.num_tokens, params.num_heads, false);
   pack_any(packed.dtype)<<<grid.blocks, grid.block(), 0, at.stream>>>(params, packed);

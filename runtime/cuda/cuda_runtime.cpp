@@ -134,7 +134,8 @@ void CudaRuntime::begin_capture(Stream stream, CaptureMode mode) {
   capture->name = "capture " + std::to_string(num_captures_++);
   capture->pool = shares_pool_ ? "shared pool" : capture->name;
   captures_.push_back(std::move(capture));
-  captures_.back()->id = capture_id(at(stream)).value();
+  // None: another rank's call has invalidated it already.
+  captures_.back()->id = capture_id(at(stream)).value_or(0);
 }
 
 Graph CudaRuntime::end_capture(Stream stream) {
@@ -223,7 +224,9 @@ void CudaRuntime::call(ApiCall call, int handle, CallingThread thread) {
 }
 
 GraphExec CudaRuntime::instantiate(Graph graph) {
-  const RelaxedCapture relaxed;  // another rank's thread may still capture
+  // Another rank's thread may still capture; whether this one does is for CUDA to look at.
+  const auto relaxed =
+      captures_.empty() ? std::make_unique<RelaxedCapture>() : std::unique_ptr<RelaxedCapture>();
   cudaGraphExec_t exec = nullptr;
   check_cuda(cudaGraphInstantiate(&exec, graphs_.at(graph.id).graph, 0), "cudaGraphInstantiate");
   execs_.push_back({exec});

@@ -129,15 +129,27 @@ DeviceNode read_node(const Driver& driver, cudaGraphNode_t node) {
   }
 }
 
+bool holds_address(const std::vector<std::byte>& bytes, const void* address) {
+  for (std::size_t at = 0; at + sizeof address <= bytes.size(); at += sizeof address) {
+    if (std::memcmp(bytes.data() + at, &address, sizeof address) == 0) return true;
+  }
+  return false;
+}
+
+// A launcher may hand its kernel less than the params, in another order: addresses stay what they
+// are.
 bool is_given(const DeviceNode& node, const GraphNode& op) {
   if (op.op == &kOpInfo<MemcpyOp>) {
     MemcpyOp::Params params;
     std::memcpy(&params, op.params.data(), sizeof params);
     return node.from == params.from && node.to == params.to && node.size_bytes == params.size_bytes;
   }
-  return std::any_of(node.arguments.begin(), node.arguments.end(), [&](const auto& bytes) {
-    return std::search(bytes.begin(), bytes.end(), op.params.begin(), op.params.end()) !=
-           bytes.end();
+  std::vector<Access> accesses;
+  op.op->accesses(op.params.data(), accesses);
+  return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
+    return access.size_bytes == 0 ||
+           std::any_of(node.arguments.begin(), node.arguments.end(),
+                       [&](const auto& bytes) { return holds_address(bytes, access.data); });
   });
 }
 

@@ -24,8 +24,8 @@ GraphEdges edges_of(cudaGraph_t graph);
 DeviceGraph walk_graph(cudaGraph_t graph, const GraphEdges& edges,
                        const std::unordered_map<cudaGraphNode_t, int>& op_of);
 
-// The ops of which no node is given the params: the bytes of a kernel's argument, or a memcpy's
-// addresses and size. Ops without a node had nothing to do.
+// The ops of which no node is given every address that they declare: among the 8-byte words of a
+// kernel's arguments, or a memcpy's addresses and size. Ops without a node had nothing to do.
 std::vector<int> ops_without_params(const GraphRecord& record);
 
 }  // namespace dcp

@@ -158,9 +158,9 @@ void HostRuntime::refuse_on_capturing_stream(std::string_view call, int stream) 
 void HostRuntime::refuse_on_captured_event(std::string_view call, int event) {
   const auto& capture = events_.at(event).capture;
   if (capture == nullptr) return;
-  if (!capture->active) {
+  if (!capture->active || capture->invalid) {
     throw ApiError(ApiErrorCode::kInvalidValue, call,
-                   "the event was last recorded in a capture that is over");
+                   "the event was last recorded in a capture that is over or invalid");
   }
   capture->invalid = true;
   throw ApiError(ApiErrorCode::kCapturedEvent, call, "the event was recorded in a capture");

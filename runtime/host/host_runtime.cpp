@@ -199,13 +199,14 @@ void HostRuntime::record(Event event, Stream stream) {
 void HostRuntime::wait(Stream stream, Event event) {
   StreamState& target = state(stream);
   const EventState& source = events_.at(event.id);
+  if (target.capture != nullptr && target.capture->invalid) {
+    throw ApiError(ApiErrorCode::kStreamCaptureInvalidated, "cudaStreamWaitEvent",
+                   "the capture of stream " + target.name + " was invalidated");
+  }
   if (source.capture != nullptr) {
     join_capture(target, source);
   } else if (target.capture == nullptr) {
     merge(target.tasks, source.tasks);
-  } else if (target.capture->invalid) {
-    throw ApiError(ApiErrorCode::kStreamCaptureInvalidated, "cudaStreamWaitEvent",
-                   "the capture of stream " + target.name + " was invalidated");
   } else if (source.recorded) {
     target.capture->invalid = true;
     throw ApiError(ApiErrorCode::kStreamCaptureIsolation, "cudaStreamWaitEvent",
