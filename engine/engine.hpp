@@ -195,9 +195,8 @@ class Engine {
   // none of that name, or one without a stated shape.
   std::optional<TensorBits> read_workspace(const WorkspaceRef& ref) const;
 
-  // The graph that a replay of the batch launches which names none; null: it would run eagerly.
-  // StepError as replay().
-  const EngineStep* graph_of(const Batch& batch);
+  // The graph that a replay launches; null: it would run eagerly. StepError as replay().
+  const EngineStep* graph_of(const StepRequest& request);
 
   const Capacity& capacity() const { return capacity_; }
   const StepPlan& plan() const { return plan_; }
