@@ -1,6 +1,6 @@
-// What is known of captured graphs and of the memory that they hold, as plain data: the input of the
-// audit. It is filled from a runtime, or read from what another program wrote; nothing here knows
-// which.
+// What is known of captured graphs and of the memory that they hold, as plain data: the input of
+// the audit. It is filled from a runtime, or read from what another program wrote; nothing here
+// knows which.
 #pragma once
 
 #include <cstdint>
