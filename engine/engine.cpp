@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "core/error.hpp"
@@ -6,6 +7,12 @@
 #include "engine/memory_needs.hpp"
 
 namespace dcp {
+
+namespace {
+
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+}  // namespace
 
 Engine::RankState::RankState(Rank& rank, const Scenario& scenario, const StepPlan& plan,
                              const Capacity& capacity)
@@ -73,6 +80,7 @@ Engine::Engine(const Scenario& scenario, const Strategy& strategy, World& world)
       data_(scenario),
       capacity_(make_capacity(scenario)),
       plan_(scenario, strategy, capacity_.max_num_tokens),
+      budget_(world.has_bytes() ? MemoryBudget() : MemoryBudget(kUnlimited)),
       handed_lse_(scenario.lse) {
   budget_.take(input_bytes(scenario, plan_, capacity_), "the KV cache and the inputs");
   ranks_.resize(static_cast<std::size_t>(world.world_size()));

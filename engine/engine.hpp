@@ -195,7 +195,13 @@ class Engine {
   // none of that name, or one without a stated shape.
   std::optional<TensorBits> read_workspace(const WorkspaceRef& ref) const;
 
+  // The graph that a replay of the batch launches which names none; null: it would run eagerly.
+  // StepError as replay().
+  const EngineStep* graph_of(const Batch& batch);
+
   const Capacity& capacity() const { return capacity_; }
+  const StepPlan& plan() const { return plan_; }
+  const std::vector<std::unique_ptr<EngineStep>>& graphs() const { return graphs_; }
   std::vector<std::int64_t> graph_sizes() const;  // rows of the graphs, ascending, none twice
   const InputData& data() const { return data_; }
 

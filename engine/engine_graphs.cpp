@@ -100,6 +100,10 @@ EngineStep* Engine::find_graph(const std::string& name) {
   return found == graphs_.end() ? nullptr : found->get();
 }
 
+const EngineStep* Engine::graph_of(const Batch& batch) {
+  return graph_for(batch, lay_out(batch).rows);
+}
+
 // The smallest graph that holds the rows and has the batch's ubatches; of equal ones, the latest.
 EngineStep* Engine::graph_for(const Batch& batch, std::int64_t rows) {
   EngineStep* best = nullptr;

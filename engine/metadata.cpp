@@ -60,20 +60,8 @@ std::vector<std::int32_t> flat_block_table(const RankBatch& batch, std::int64_t 
 
 Metadata::Metadata(Runtime& runtime, const MetadataCapacity& capacity)
     : runtime_(runtime), capacity_(capacity) {
-  const auto rows = static_cast<std::size_t>(capacity.rows);
-  const std::size_t pages = rows * static_cast<std::size_t>(capacity.pages_per_request);
-  const auto allocate = [&](std::string_view name, std::size_t size_bytes) {
-    buffers_.add(name, runtime_.allocate(name, size_bytes));
-  };
-  allocate("query_start_loc", (rows + 1) * sizeof(std::int32_t));
-  allocate("seq_lens", rows * sizeof(std::int32_t));
-  allocate("causal_bounds", rows * sizeof(std::int32_t));
-  allocate("block_table", pages * sizeof(std::int32_t));
-  allocate("slot_mapping", rows * sizeof(std::int64_t));
-  if (capacity.new_tokens) {
-    allocate("new_seq_lens", rows * sizeof(std::int32_t));
-    allocate("new_bounds", rows * sizeof(std::int32_t));
-    allocate("new_first_rows", rows * sizeof(std::int32_t));
+  for (const InputSpec& spec : metadata_specs(capacity)) {
+    buffers_.add(spec.name, runtime_.allocate(spec.name, spec.size_bytes()));
   }
 
   constexpr std::size_t kSlack = 16;  // each array starts 16-byte aligned

@@ -7,18 +7,13 @@
 #include <vector>
 
 #include "engine/batch_layout.hpp"
+#include "engine/input_specs.hpp"
 #include "engine/step_inputs.hpp"
 #include "engine/upload.hpp"
 #include "runtime/runtime.hpp"
 #include "strategies/buffers.hpp"
 
 namespace dcp {
-
-struct MetadataCapacity {
-  std::int64_t rows;  // rows, and requests
-  std::int64_t pages_per_request;
-  bool new_tokens;  // also what is asked of new tokens where they are attended to apart
-};
 
 class Metadata {
  public:

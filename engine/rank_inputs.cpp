@@ -54,13 +54,15 @@ RankInputs::RankInputs(Runtime& runtime, const Scenario& scenario, const StepPla
   view_.block_size = scenario.kv.block_size;
   view_.softmax_scale = static_cast<float>(scenario.model.softmax_scale);
   view_.zero_query = scenario.data.kind == DataKind::kMean;
-  allocate_all(capacity);
+  for (const InputSpec& spec : data_specs(scenario, plan, capacity)) {
+    buffers_.add(spec.name, runtime_.allocate(spec.name, spec.size_bytes()));
+  }
+  bind();
+  for (int u = 0; u < scenario_.graph.ubatches; ++u) {
+    metadata_.emplace_back(runtime_, metadata_capacity(scenario, capacity));
+  }
   Upload upload(runtime_, std::nullopt);
   set_stub(upload, verb::StubMode::kExact);
-}
-
-void RankInputs::allocate(std::string_view name, std::size_t size_bytes) {
-  buffers_.add(name, runtime_.allocate(name, size_bytes));
 }
 
 void RankInputs::rebind(const std::string& name, const Buffer& buffer) {
@@ -77,35 +79,6 @@ void RankInputs::bind() {
   if (scenario_.data.kind != DataKind::kGiven) return;
   view_.given_out = buffers_.at<std::byte>("given_out");
   view_.given_lse = buffers_.at<std::byte>("given_lse");
-}
-
-void RankInputs::allocate_all(const Capacity& capacity) {
-  const auto rows = static_cast<std::size_t>(capacity.max_num_tokens);
-  const std::size_t query_bytes =
-      static_cast<std::size_t>(shape_.qk_head_dim) * size_bytes(shape_.dtype);
-  const std::size_t kv_bytes =
-      static_cast<std::size_t>(shape_.kv_row_dim) * size_bytes(shape_.dtype);
-  const auto slots = static_cast<std::size_t>(capacity.num_blocks * scenario_.kv.block_size);
-  const std::size_t layers = static_cast<std::size_t>(shape_.layers);
-
-  allocate("q", rows * num_input_heads_ * query_bytes);
-  allocate("new_kv", layers * rows * kv_bytes);
-  allocate("kv_cache", layers * slots * kv_bytes);
-  if (scenario_.data.kind == DataKind::kGiven) {
-    const std::size_t heads = rows * static_cast<std::size_t>(shape_.padded_num_heads);
-    allocate("given_out", heads * shape_.head_dim * size_bytes(shape_.dtype));
-    allocate("given_lse", heads * size_bytes(shape_.lse.dtype));
-  }
-
-  allocate("empty_row_mode", sizeof(std::int32_t));
-  bind();
-  const bool splits = scenario_.attention_split == AttentionSplit::kContextThenNew;
-  for (int u = 0; u < scenario_.graph.ubatches; ++u) {
-    metadata_.emplace_back(runtime_,
-                           MetadataCapacity{.rows = capacity.max_num_tokens,
-                                            .pages_per_request = capacity.pages_per_request,
-                                            .new_tokens = splits});
-  }
 }
 
 StepInputs RankInputs::view(int ubatch, std::int64_t first_row, const std::byte* query) const {

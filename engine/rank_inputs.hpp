@@ -54,8 +54,6 @@ class RankInputs {
   void set_stub(Upload& upload, verb::StubMode mode);
 
  private:
-  void allocate_all(const Capacity& capacity);
-  void allocate(std::string_view name, std::size_t size_bytes);
   void bind();
   void load_cache(Upload& upload, const InputData& data, const BatchLayout& layout,
                   const RankBatch& batch);
