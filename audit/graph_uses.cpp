@@ -5,7 +5,7 @@
 namespace dcp::audit {
 
 GraphUses::GraphUses(const Graph& graph, const MemoryMap& memory)
-    : graph_(graph), order_(graph.nodes) {
+    : nodes_(graph.nodes), bindings_(graph.bindings), order_(graph.nodes) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     for (const Access& access : node.accesses) {
@@ -24,7 +24,7 @@ GraphUses::GraphUses(const Graph& graph, const MemoryMap& memory)
 }
 
 const Binding* GraphUses::binding_of(std::uint32_t allocation) const {
-  for (const Binding& binding : graph_.bindings) {
+  for (const Binding& binding : bindings_) {
     if (binding.allocation == allocation) return &binding;
   }
   return nullptr;
@@ -32,7 +32,7 @@ const Binding* GraphUses::binding_of(std::uint32_t allocation) const {
 
 const Binding* GraphUses::binding_of(const Use& use) const {
   const Binding* found = nullptr;
-  for (const Binding& binding : graph_.bindings) {
+  for (const Binding& binding : bindings_) {
     const bool holds = use.allocation == binding.allocation &&
                        binding.address <= use.access->address &&
                        use.access->address < binding.address + binding.size_bytes;
@@ -71,8 +71,7 @@ void GraphUses::find_conflicts() {
       std::erase_if(open, [&](const Use* other) { return other->access->end() <= mine.address; });
       for (const Use* other : open) {
         if (other->node == use->node || order_.orders(other->node, use->node)) continue;
-        if (touch_other_elements(graph_.nodes[other->node], *other->access, graph_.nodes[use->node],
-                                 mine)) {
+        if (touch_other_elements(nodes_[other->node], *other->access, nodes_[use->node], mine)) {
           continue;
         }
         const bool is_first = other->node < use->node;

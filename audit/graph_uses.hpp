@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "audit/graph_order.hpp"
@@ -28,6 +29,7 @@ struct Conflict {
 
 class GraphUses {
  public:
+  // Holds on to the graph's nodes and bindings: the graph may be moved, not changed.
   GraphUses(const Graph& graph, const MemoryMap& memory);
 
   const GraphOrder& order() const { return order_; }
@@ -47,7 +49,8 @@ class GraphUses {
  private:
   void find_conflicts();
 
-  const Graph& graph_;
+  std::span<const Node> nodes_;
+  std::span<const Binding> bindings_;
   GraphOrder order_;
   std::vector<Use> uses_;
   std::vector<std::uint32_t> allocations_;

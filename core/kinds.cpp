@@ -98,6 +98,12 @@ constexpr Kind kSettable[] = {
     {"block_table", "the pages of the next step"},
     {"strategy", "the combine strategy, of the step's rank"},
     {"ubatch", "the ubatch that the next exchange claims to be"},
+    {"keep", "a metadata buffer that the next batch is not loaded into"},
+    {"keep_tail", "a metadata buffer whose tail the next batch does not reset"},
+    {"num_requests", "the number of requests that the next capture or eager step passes by value"},
+    {"workspace_ubatch", "whose workspace all ubatches of the next capture or eager step use"},
+    {"drop_edge", "an order that the next capture or eager step lacks: fork, join or append"},
+    {"load_stream", "the stream that the metadata of the next replay goes up on"},
 };
 
 constexpr Kind kBuffers[] = {

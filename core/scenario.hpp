@@ -217,6 +217,8 @@ struct Skip {
 struct DuringCapture {
   std::string call;
   bool other_thread = false;
+  std::optional<BufferRef> from;  // of a copy, as below
+  std::optional<BufferRef> to;
 };
 struct Throw {
   std::string at;

@@ -67,6 +67,15 @@ std::int64_t value_within(const verb::Set& what, std::int64_t low, std::int64_t 
   return value;
 }
 
+constexpr std::int64_t kMaxRequests = std::int64_t{1} << 20;
+
+LaneEdge edge_named(const std::string& name) {
+  if (name == "fork") return LaneEdge::kFork;
+  if (name == "join") return LaneEdge::kJoin;
+  if (name == "append") return LaneEdge::kAppend;
+  throw std::invalid_argument("set.drop_edge must be fork, join or append, not " + name);
+}
+
 std::string tag_text(const LseTag& tag) {
   return std::string(name(tag.dtype)) + " in base " + (tag.base == LseBase::kTwo ? "2" : "e");
 }
@@ -131,6 +140,21 @@ void Engine::require_lse_tag() const {
                       ", the combine takes one of " + tag_text(agreed));
 }
 
+bool Engine::set_odd(const verb::Set& what) {
+  if (what.key == "load_stream") {
+    odd_.load_stream = what.value;
+  } else if (what.key == "num_requests") {
+    odd_.num_requests = static_cast<std::int32_t>(value_within(what, 0, kMaxRequests));
+  } else if (what.key == "workspace_ubatch") {
+    odd_.workspace_ubatch = static_cast<int>(value_within(what, 0, scenario_.graph.ubatches));
+  } else if (what.key == "drop_edge") {
+    odd_.dropped_edge = edge_named(what.value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void Engine::set(const verb::Set& what, std::optional<int> rank) {
   const auto ranks = rank ? std::vector<int>{*rank} : all_ranks(scenario_);
   if (what.key == "lse_base") {
@@ -152,6 +176,11 @@ void Engine::set(const verb::Set& what, std::optional<int> rank) {
   } else if (what.key == "block_table") {
     const auto block = static_cast<std::int32_t>(value_within(what, 0, capacity_.num_blocks));
     each_rank(ranks, [&](Rank&, RankState& state) { state.inputs.force_blocks(block); });
+  } else if (what.key == "keep" || what.key == "keep_tail") {
+    each_rank(ranks, [&](Rank&, RankState& state) {
+      state.inputs.keep(what.value, what.key == "keep_tail");
+    });
+  } else if (set_odd(what)) {
   } else if (what.key == "ubatch") {
     const std::int64_t ubatch = integer_value(what);
     if (ubatch < 0 || ubatch >= scenario_.graph.ubatches) {

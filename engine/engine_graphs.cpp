@@ -46,7 +46,7 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
       CaptureGuard guard(rank.runtime, origin, scenario_.graph.capture_mode);
       act(actions, false, rank, origin);
       RankStep captured = make_rank_step(rank, state, *step);
-      enqueue_step(rank, state, {.step = *step, .stream = "", .mine = &captured});
+      enqueue_step(rank, state, {.step = *step, .stream = "", .mine = &captured}, odd_);
       // What a capture leaves to others of its pool: everything that lives no longer than a launch.
       const bool allocates = std::any_of(actions.begin(), actions.end(),
                                          [](const CaptureAction& action) { return action.at_end; });
@@ -61,9 +61,11 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
       step->ranks[rank.index] = std::move(captured);
     });
   } catch (...) {  // no rank keeps a graph that the others do not have
+    odd_ = {};
     destroy(*step);
     throw;
   }
+  odd_ = {};
   graphs_.push_back(std::move(step));
   drain();  // what left the capture by mistake
 }
@@ -102,6 +104,10 @@ EngineStep* Engine::find_graph(const std::string& name) {
 
 const EngineStep* Engine::graph_of(const Batch& batch) {
   return graph_for(batch, lay_out(batch).rows);
+}
+
+const EngineStep* Engine::graph_of(const StepRequest& request) {
+  return request.graph.empty() ? graph_of(request.batch) : find_graph(request.graph);
 }
 
 // The smallest graph that holds the rows and has the batch's ubatches; of equal ones, the latest.

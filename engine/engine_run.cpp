@@ -1,6 +1,7 @@
 // Running steps: the batch goes into the buffers, the graph is launched or the ops are enqueued,
 // and the engine waits or copies the results aside.
 #include <algorithm>
+#include <utility>
 
 #include "core/error.hpp"
 #include "engine/engine_state.hpp"
@@ -54,13 +55,14 @@ void Engine::load_metadata(const StepRun& run, const std::string& stream) {
   });
 }
 
-void Engine::load(const StepRun& run, const std::string& stream) {
+void Engine::load(const StepRun& run, const std::string& stream,
+                  const std::string& metadata_stream) {
   each_rank(run.ranks, [&](Rank& rank, RankState& state) {
     Upload to_device = upload(rank, state.stream(rank.runtime, stream));
     state.inputs.load_data(to_device, data_, run.layout);
     to_device.finish();
   });
-  load_metadata(run, stream);
+  load_metadata(run, metadata_stream);
 }
 
 // A replay that does nothing must not find the right answer of the step before. What attention
@@ -140,7 +142,8 @@ StepRun Engine::replay(const StepRequest& request) {
   release_eager_step();
   StepRun run{.step = step, .layout = std::move(layout), .ranks = ranks_of(request, scenario_)};
   poison_results(run, request.stream);
-  load(run, request.stream);
+  const auto load_stream = std::exchange(odd_.load_stream, std::nullopt);
+  load(run, request.stream, load_stream.value_or(request.stream));
   launch(run, request);
   if (!request.wait) copy_results(run, request.stream);
   return run;
@@ -171,10 +174,11 @@ StepRun Engine::run_eagerly(const StepRequest& request, BatchLayout layout) {
     eager_->ranks[rank.index] = make_rank_step(rank, state, *eager_);
   });
   poison_results(run, request.stream);
-  load(run, request.stream);
+  load(run, request.stream, request.stream);
   each_rank(run.ranks, [&](Rank& rank, RankState& state) {
-    enqueue_step(rank, state, {.step = *eager_, .stream = request.stream});
+    enqueue_step(rank, state, {.step = *eager_, .stream = request.stream}, odd_);
   });
+  odd_ = {};
   if (request.wait) {
     drain();
     return run;

@@ -15,7 +15,9 @@ class KvAppendStage final : public Stage {
     const StepShape& shape = context.shape;
     const Lane& lane = context.lane;
     // A request that is cut between ubatches sees the keys that earlier ubatches append.
-    if (lane.previous != nullptr) lane.rank.runtime.wait(lane.compute, lane.previous->appended);
+    if (lane.previous != nullptr && lane.dropped != LaneEdge::kAppend) {
+      lane.rank.runtime.wait(lane.compute, lane.previous->appended);
+    }
     lane.enqueue<KvAppend>({.new_kv = new_kv_of_layer(context, layer),
                             .kv_cache = kv_cache_of_layer(context, layer),
                             .slot_mapping = context.inputs.slot_mapping,

@@ -16,6 +16,7 @@ Session::Session(const Scenario& scenario, const Strategy& strategy, const RunOp
                          .num_communicators = scenario.graph.ubatches,
                          .seed = options.seed,
                          .observer = options.trace})),
+      audit_(*world_),
       checker_(scenario, strategy, options) {}
 
 Engine& Session::engine() {
@@ -56,6 +57,27 @@ void Session::end_step(const Step& step, bool refused) {
 
 void Session::defer(CheckedStep step, StepReport& report, Settled settled) {
   deferred_.push_back({std::move(step), &report, std::move(settled)});
+}
+
+namespace {
+
+void add_new(const audit::Findings& found, std::vector<audit::Finding>& hazards) {
+  for (const audit::Finding& finding : found) {
+    if (std::find(hazards.begin(), hazards.end(), finding) != hazards.end()) continue;
+    hazards.push_back(finding);
+  }
+}
+
+}  // namespace
+
+void Session::audit(StepReport& report) {
+  if (engine_ == nullptr) return;
+  add_new(audit_.look(*engine_, report.index), report.hazards);
+}
+
+void Session::audit_launch(const std::string& graph, StepReport& report) {
+  audit(report);
+  add_new(audit_.of_graph(graph), report.hazards);
 }
 
 bool Session::is_deferred(const StepReport& report) const {

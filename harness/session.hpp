@@ -8,6 +8,7 @@
 
 #include "comm/world.hpp"
 #include "engine/engine.hpp"
+#include "harness/audit/run_audit.hpp"
 #include "harness/step_checker.hpp"
 #include "harness/verbs/disturbances.hpp"
 
@@ -42,6 +43,10 @@ class Session {
   bool has_deferred() const { return !deferred_.empty(); }
   bool is_deferred(const StepReport& report) const;
 
+  // Adds to the report the hazards that are new, and those of the graph that the step launches.
+  void audit(StepReport& report);
+  void audit_launch(const std::string& graph, StepReport& report);
+
   // Checks a run that was waited for, after those that it drained too.
   void check(const CheckedStep& step, StepReport& report);
 
@@ -64,6 +69,7 @@ class Session {
   std::unique_ptr<Disturbances> disturbances_;  // outlives what is held back in the world
   std::unique_ptr<World> world_;
   std::unique_ptr<Engine> engine_;
+  RunAudit audit_;
   StepChecker checker_;
   std::vector<Deferred> deferred_;
   bool stubbed_ = false;

@@ -66,6 +66,10 @@ void compute(const ComputingStep& step, const VerbCall& call) {
                                           : request_of(std::get<verb::Eager>(step.verb), batch);
   request.ranks = step.ranks;
   Engine& engine = session.engine();
+  if (replay != nullptr) {
+    const EngineStep* graph = engine.graph_of(request);
+    if (graph != nullptr) session.audit_launch(graph->name, call.report);
+  }
   CheckedStep checked{.run = replay != nullptr ? engine.replay(request) : engine.eager(request),
                       .batch = batch,
                       .expect = call.expect,
@@ -76,6 +80,7 @@ void compute(const ComputingStep& step, const VerbCall& call) {
     call.report.launches = request.times;
     describe_graph(*checked.run.step, session.world(), call.report);
   }
+  session.audit(call.report);
   if (request.wait) {
     session.check(checked, call.report);
   } else {
