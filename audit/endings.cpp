@@ -27,8 +27,9 @@ const Allocation* replacement_of(const GraphScope& scope, const Allocation& allo
   for (const Binding& captured : scope.graph.bindings) {
     if (captured.allocation != allocation.id) continue;
     for (const Binding& now : scope.rank.bindings) {
-      if (now.name != captured.name || now.ubatch != captured.ubatch) continue;
-      if (now.allocation != allocation.id) return &scope.allocation(now.allocation);
+      const Allocation& other = scope.allocation(now.allocation);
+      if (other.name != allocation.name || now.ubatch != captured.ubatch) continue;
+      if (other.id != allocation.id) return &other;
     }
   }
   return nullptr;

@@ -32,6 +32,7 @@ class GraphUses {
   // Holds on to the graph's nodes and bindings: the graph may be moved, not changed.
   GraphUses(const Graph& graph, const MemoryMap& memory);
 
+  std::span<const Node> nodes() const { return nodes_; }
   const GraphOrder& order() const { return order_; }
   const std::vector<Use>& all() const { return uses_; }  // by node
 

@@ -53,7 +53,8 @@ bool expects_mismatch(const Expect& expect) {
 }
 
 bool is_held_to_reference(const Expect& expect, const StepReport& report) {
-  return expects_mismatch(expect) || (checks_reference(expect) && report.hazards.empty());
+  return expects_mismatch(expect) ||
+         (checks_reference(expect) && report.hazards.empty() && !report.races);
 }
 
 std::string list_text(const std::vector<std::int64_t>& values) {
@@ -88,7 +89,7 @@ std::string hazard_text(const audit::Finding& hazard) {
     text += ", buffer " + hazard.buffer;
     if (hazard.generation > 0) text += "@" + std::to_string(hazard.generation);
   }
-  return text + ": " + hazard.why + ". " + hazard.advice;
+  return text + ": " + hazard.why + "; what to do: " + hazard.advice;
 }
 
 void hold_to_hazards(const Expect& expect, StepReport& report) {

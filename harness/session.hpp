@@ -8,6 +8,8 @@
 
 #include "comm/world.hpp"
 #include "engine/engine.hpp"
+#include "harness/audit/pending_work.hpp"
+#include "harness/audit/result_audit.hpp"
 #include "harness/audit/run_audit.hpp"
 #include "harness/step_checker.hpp"
 #include "harness/verbs/disturbances.hpp"
@@ -31,7 +33,7 @@ class Session {
 
   // Asked about every operation from the first call on.
   Disturbances& disturbances();
-  void begin_step(const Step& step);
+  void begin_step(const Step& step, int index);
   // InputError as Disturbances::end_step.
   void end_step(const Step& step, bool refused);
 
@@ -47,6 +49,11 @@ class Session {
   void audit(StepReport& report);
   void audit_launch(const std::string& graph, StepReport& report);
 
+  // Takes note of what the step will enqueue where that may stay pending with others; then adds the
+  // hazards among all that was pending.
+  void watch(const StepRequest& request);
+  void audit_pending(const std::string& graph, StepReport& report);
+
   // Checks a run that was waited for, after those that it drained too.
   void check(const CheckedStep& step, StepReport& report);
 
@@ -58,6 +65,8 @@ class Session {
   bool give_up(const Failure& failure);
 
  private:
+  void check_now(const CheckedStep& step, StepReport& report);
+
   struct Deferred {
     CheckedStep step;
     StepReport* report;
@@ -67,9 +76,11 @@ class Session {
   const Scenario& scenario_;
   const Strategy& strategy_;
   std::unique_ptr<Disturbances> disturbances_;  // outlives what is held back in the world
+  PendingWork pending_work_;
   std::unique_ptr<World> world_;
   std::unique_ptr<Engine> engine_;
   RunAudit audit_;
+  ResultAudit result_audit_;
   StepChecker checker_;
   std::vector<Deferred> deferred_;
   bool stubbed_ = false;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "harness/empty_rows.hpp"
+
 namespace dcp {
 
 namespace {
@@ -173,18 +175,8 @@ void StepChecker::hold_to_bits(const CheckedStep& step, const StepOutput& output
 void StepChecker::describe_ranks(const StepRun& run, StepReport& report) const {
   const BatchLayout& layout = run.layout;
   for (int rank = 0; rank < scenario_.world_size; ++rank) {
-    const Shard shard{rank, scenario_.world_size, scenario_.interleave};
-    RankReport mine{.seq_lens = layout.local_seq_lens[rank], .empty_rows = {}};
-    for (std::int64_t r = 0; r < layout.num_requests(); ++r) {
-      for (std::int64_t j = 0; j < layout.query_len(r); ++j) {
-        if (local_bound(layout, shard, r, layout.sharded_bound(r, j)) == 0) {
-          mine.empty_rows.push_back(layout.query_start_loc[r] + j);
-        }
-      }
-    }
-    for (std::int64_t row = layout.query_start_loc.back(); row < run.step->rows; ++row) {
-      mine.empty_rows.push_back(row);
-    }
+    RankReport mine{.seq_lens = layout.local_seq_lens[rank],
+                    .empty_rows = empty_rows_of(scenario_, run, rank)};
     report.ranks.push_back(std::move(mine));
   }
 }

@@ -58,7 +58,7 @@ void StepRunner::perform(const Step& step, const Expect& expect, StepReport& rep
   const Session::Settled settled = [this, &step, expect, &report] {
     hold_to_findings(step, expect, report);
   };
-  session_.begin_step(step);
+  session_.begin_step(step, report.index);
   try {
     std::visit(
         [&](const auto& verb) {

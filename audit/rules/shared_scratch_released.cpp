@@ -10,6 +10,7 @@ void find_released_scratch(const GraphScope& scope, Findings& found) {
     if (ended.allocation->is_host || replacement_of(scope, *ended.allocation) != nullptr) continue;
     if (!is_shared_scratch(scope, *ended.allocation)) continue;
     Finding finding = finding_at("shared_scratch_released", scope, *ended.first);
+    finding.buffer = ended.allocation->name;
     finding.why = buffer_text(*ended.allocation) + ", " + life_story(*ended.allocation) +
                   ", is scratch of several graphs, of which " + scope.graph.name +
                   " may still be launched";

@@ -11,6 +11,7 @@ void find_stale_pointers(const GraphScope& scope, Findings& found) {
     if (ended.allocation->is_host) continue;  // stale_host_source
     if (replacement == nullptr && is_shared_scratch(scope, *ended.allocation)) continue;
     Finding finding = finding_at("stale_pointer", scope, *ended.first);
+    finding.buffer = ended.allocation->name;
     finding.why = node_text(scope.graph, ended.first->node) + " and " +
                   std::to_string(ended.num_uses - 1) + " more nodes hold " +
                   buffer_text(*ended.allocation) + ", " + life_story(*ended.allocation);
