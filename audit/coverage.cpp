@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 
 namespace dcp::audit {
 
@@ -56,7 +57,9 @@ std::vector<UncoveredRead> uncovered_reads(const GraphScope& scope) {
       const bool overlaps =
           writer->access->address < access.end() && access.address < writer->access->end();
       is_in_place |= overlaps && writer->node == use.node;
-      if (overlaps && scope.uses.order().precedes(writer->node, use.node)) {
+      // Of a writer that nothing orders, another rule tells.
+      const bool comes_later = scope.uses.order().precedes(use.node, writer->node);
+      if (overlaps && writer->node != use.node && !comes_later) {
         written.push_back({writer->access->address, writer->access->end()});
       }
     }
@@ -75,15 +78,61 @@ std::uint64_t unwritten_bytes(const GraphScope& scope, Address begin, Address en
   return missing_bytes({begin, end}, std::move(written), first);
 }
 
+namespace {
+
+using Names = std::vector<std::string_view>;
+
+Names names_of(std::span<const Node> nodes) {
+  Names names;
+  for (const Node& node : nodes) names.emplace_back(node.op);
+  return names;
+}
+
+// For each of `wanted`, its partner in a longest common subsequence with `has`, or -1.
+std::vector<int> partners(const Names& wanted, const Names& has) {
+  const std::size_t width = has.size() + 1;
+  std::vector<std::uint32_t> length((wanted.size() + 1) * width, 0);  // of the rests
+  for (std::size_t i = wanted.size(); i-- > 0;) {
+    for (std::size_t j = has.size(); j-- > 0;) {
+      length[i * width + j] =
+          wanted[i] == has[j] ? length[(i + 1) * width + j + 1] + 1
+                              : std::max(length[(i + 1) * width + j], length[i * width + j + 1]);
+    }
+  }
+  std::vector<int> partner(wanted.size(), -1);
+  for (std::size_t i = 0, j = 0; i < wanted.size() && j < has.size();) {
+    if (wanted[i] == has[j]) {
+      partner[i++] = static_cast<int>(j++);
+    } else if (length[(i + 1) * width + j] >= length[i * width + j + 1]) {
+      ++i;
+    } else {
+      ++j;
+    }
+  }
+  return partner;
+}
+
+}  // namespace
+
+// What both begin with is paired first: nearly always that is all.
+std::vector<int> planned_nodes(const Graph& graph) {
+  const Names wanted = names_of(graph.plan);
+  const Names has = names_of(graph.nodes);
+  const auto same = std::mismatch(wanted.begin(), wanted.end(), has.begin(), has.end());
+  const auto common = same.first - wanted.begin();
+  std::vector<int> nodes;
+  for (std::ptrdiff_t i = 0; i < common; ++i) nodes.push_back(static_cast<int>(i));
+  for (const int partner : partners({same.first, wanted.end()}, {same.second, has.end()})) {
+    nodes.push_back(partner < 0 ? -1 : partner + static_cast<int>(common));
+  }
+  return nodes;
+}
+
 std::vector<const Node*> missing_nodes(const Graph& graph) {
   std::vector<const Node*> missing;
-  std::size_t at = 0;
-  for (const Node& planned : graph.plan) {
-    if (at < graph.nodes.size() && graph.nodes[at].op == planned.op) {
-      ++at;
-    } else {
-      missing.push_back(&planned);
-    }
+  const auto nodes = planned_nodes(graph);
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (nodes[i] < 0) missing.push_back(&graph.plan[i]);
   }
   return missing;
 }

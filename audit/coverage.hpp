@@ -1,4 +1,4 @@
-// Which bytes of a graph's scratch have been written, in every run, before a node reads them.
+// Which bytes of a graph's scratch have been written before a node reads them.
 #pragma once
 
 #include <vector>
@@ -20,6 +20,9 @@ std::vector<UncoveredRead> uncovered_reads(const GraphScope& scope);
 
 // Bytes of [begin, end) that no node of the graph writes, whatever the order; `first`: of them.
 std::uint64_t unwritten_bytes(const GraphScope& scope, Address begin, Address end, Address& first);
+
+// For each operation of the plan its node in the graph, or -1.
+std::vector<int> planned_nodes(const Graph& graph);
 
 // Operations of the plan that the graph lacks, in the order of the plan.
 std::vector<const Node*> missing_nodes(const Graph& graph);

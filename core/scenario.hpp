@@ -179,7 +179,7 @@ struct Grow {
 struct Allocate {
   std::string name;
   std::int64_t size_bytes = 0;
-  std::string where = "device";  // device | capture | pool | host_pinned
+  std::string where = "device";  // device | capture | pool | host_pinned | host
 };
 struct Free {
   BufferRef buffer;

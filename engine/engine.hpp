@@ -325,6 +325,7 @@ class Engine {
   void take_workspace(const std::vector<int>& ranks, std::size_t ubatch, const WorkspaceNeed& need);
   void act(std::vector<CaptureAction>& actions, bool at_end, Rank& rank, Stream origin);
   void require_lse_tag() const;
+  void copy_during_next_capture(const verb::DuringCapture& what, std::optional<int> rank);
   bool set_odd(const verb::Set& what);  // false: the key is another's
   void read_ubatch(Rank& rank, const UbatchStep& step, int layer, RankLayerValues& values) const;
 

@@ -89,7 +89,29 @@ void Engine::act(std::vector<CaptureAction>& actions, bool at_end, Rank& rank, S
   }
 }
 
+// The bytes are read by each launch, from wherever the host had them.
+void Engine::copy_during_next_capture(const verb::DuringCapture& what, std::optional<int> rank) {
+  in_turn(rank, [&](Rank& each, RankState& state) {
+    const Buffer to = find_buffer(*what.to, each).buffer;
+    const auto pageable = state.pageable.find(what.from->buffer);
+    const bool is_pageable = pageable != state.pageable.end();
+    const Buffer from = is_pageable ? Buffer{pageable->second.data(), pageable->second.size(), 0}
+                                    : find_buffer(*what.from, each).buffer;
+    during_next_capture(
+        {.rank = each.index,
+         .at_end = false,
+         .run = [from, to, is_pageable, name = what.from->buffer](Runtime& runtime, Stream origin) {
+           if (is_pageable) {
+             throw StepError("capture_pageable_h2d", "a captured copy reads '" + name +
+                                                         "', host memory that is not pinned");
+           }
+           runtime.copy(origin, to.data, from.data, std::min(from.size_bytes, to.size_bytes));
+         }});
+  });
+}
+
 void Engine::call_during_next_capture(const verb::DuringCapture& what, std::optional<int> rank) {
+  if (what.to) return copy_during_next_capture(what, rank);
   const ApiCall call = call_named(what.call);
   const auto ranks = rank ? std::vector<int>{*rank} : all_ranks(scenario_);
   for (const int index : ranks) {

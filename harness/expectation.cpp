@@ -52,6 +52,8 @@ bool expects_mismatch(const Expect& expect) {
                      [](const ExpectedFinding& wanted) { return wanted.kind == "mismatch"; });
 }
 
+bool names_values(const Expect& expect) { return !expect.out.empty() || !expect.lse.empty(); }
+
 bool is_held_to_reference(const Expect& expect, const StepReport& report) {
   return expects_mismatch(expect) ||
          (checks_reference(expect) && report.hazards.empty() && !report.races);

@@ -26,6 +26,9 @@ bool checks_reference(const Expect& expect);
 // what falls short.
 bool expects_mismatch(const Expect& expect);
 
+// Whether the step says what rows are: it is held to that even where the reference is not asked.
+bool names_values(const Expect& expect);
+
 // Whether the numbers of the step count: a step with a hazard may be right by chance.
 bool is_held_to_reference(const Expect& expect, const StepReport& report);
 

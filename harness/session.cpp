@@ -84,6 +84,7 @@ void Session::audit_launch(const std::string& graph, StepReport& report) {
 }
 
 void Session::watch(const StepRequest& request) {
+  if (engine().is_idle()) pending_work_.forget();
   pending_work_.watch(!request.wait || !engine().is_idle() || engine().loads_elsewhere());
 }
 

@@ -77,6 +77,7 @@ audit::Findings ResultAudit::look(World& world, Engine& engine, const RunAudit& 
     found.insert(found.end(), results[rank].found.begin(), results[rank].found.end());
     if (!results[rank].metadata.empty()) before_[rank] = std::move(results[rank].metadata);
   }
+  if (found.empty()) check_values(engine, run, found);
   return found;
 }
 
@@ -126,7 +127,7 @@ void ResultAudit::check_reads(const RunAudit& graphs, const StepRun& run, Rank& 
   const auto& lengths = run.layout.seq_lens;
   const bool has_tokens =
       std::any_of(lengths.begin(), lengths.end(), [](auto length) { return length > 0; });
-  if (!has_tokens) return;  // every input is poison
+  if (!has_tokens) return;                             // every input is poison
   if (uses == nullptr || run.copy != nullptr) return;  // a copy has not what lay between
   for (const audit::Use& use : uses->all()) {
     if (!use.access->reads()) continue;

@@ -29,6 +29,8 @@ class ResultAudit {
   void check_reads(const RunAudit& graphs, const StepRun& run, Rank& rank,
                    audit::Findings& found) const;
 
+  void check_values(Engine& engine, const StepRun& run, audit::Findings& found) const;
+
   const Scenario& scenario_;
   std::vector<std::map<std::string, std::vector<std::int64_t>>> before_;  // by rank, name, ubatch
 };
