@@ -57,6 +57,23 @@ std::vector<std::int64_t> untouched_rows(Runtime& runtime, const StepRun& run, i
   return rows;
 }
 
+// Whether the poison may have come from an input: rows without tokens hold it there.
+bool may_be_moved(Runtime& runtime, const audit::GraphUses& uses, const audit::Use& read) {
+  for (const audit::Use& writer : uses.all()) {
+    const bool overlaps = writer.access->writes() && writer.access->address < read.access->end() &&
+                          read.access->address < writer.access->end();
+    if (!overlaps) continue;
+    for (const audit::Use& source : uses.all()) {
+      if (source.node != writer.node || !source.access->reads()) continue;
+      const audit::Binding* binding = uses.binding_of(source);
+      if (binding == nullptr || binding->role != audit::Role::kInput) continue;
+      const void* data = reinterpret_cast<const void*>(source.access->address);
+      if (is_untouched(runtime, data, source.access->size_bytes)) return true;
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 audit::Findings ResultAudit::look(World& world, Engine& engine, const RunAudit& graphs,
@@ -136,6 +153,7 @@ void ResultAudit::check_reads(const RunAudit& graphs, const StepRun& run, Rank& 
     if (!is_scratch || binding->name.starts_with("partial_")) continue;
     const void* data = reinterpret_cast<const void*>(use.access->address);
     if (!is_untouched(rank.runtime, data, use.access->size_bytes)) continue;
+    if (may_be_moved(rank.runtime, *uses, use)) continue;
     audit::Finding finding = finding_of("uninit_read", run, rank.index);
     finding.node = uses->nodes()[static_cast<std::size_t>(use.node)].op;
     finding.node_index = use.node;
