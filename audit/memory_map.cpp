@@ -37,7 +37,7 @@ const Allocation* MemoryMap::meant_by(Address address, Moment moment) const {
     const bool is_alive = candidate->is_alive_at(moment);
     const bool last_is_alive = last != nullptr && last->is_alive_at(moment);
     if (last == nullptr || (is_alive && !last_is_alive) ||
-        (is_alive == last_is_alive && candidate->born > last->born)) {
+        (is_alive == last_is_alive && candidate->died > last->died)) {
       last = candidate;
     }
   }

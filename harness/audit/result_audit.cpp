@@ -57,6 +57,11 @@ std::vector<std::int64_t> untouched_rows(Runtime& runtime, const StepRun& run, i
   return rows;
 }
 
+// Rows without keys may be as they were: check_partials knows which.
+bool is_left_by_attention(std::string_view name) {
+  return name.starts_with("partial_") || name.starts_with("new_");
+}
+
 // Whether the poison may have come from an input: rows without tokens hold it there.
 bool may_be_moved(Runtime& runtime, const audit::GraphUses& uses, const audit::Use& read) {
   for (const audit::Use& writer : uses.all()) {
@@ -150,7 +155,7 @@ void ResultAudit::check_reads(const RunAudit& graphs, const StepRun& run, Rank& 
     if (!use.access->reads()) continue;
     const audit::Binding* binding = uses->binding_of(use);
     const bool is_scratch = binding != nullptr && binding->role == audit::Role::kScratch;
-    if (!is_scratch || binding->name.starts_with("partial_")) continue;
+    if (!is_scratch || is_left_by_attention(binding->name)) continue;
     const void* data = reinterpret_cast<const void*>(use.access->address);
     if (!is_untouched(rank.runtime, data, use.access->size_bytes)) continue;
     if (may_be_moved(rank.runtime, *uses, use)) continue;
