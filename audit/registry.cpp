@@ -22,6 +22,7 @@ constexpr Rule kRules[] = {
     {.name = "read_past_end", .of_graph = find_reads_past_end},
     {.name = "parallel_branches_one_comm", .of_graph = find_parallel_branches},
     {.name = "frozen_host_value", .of_graph = find_frozen_host_values},
+    {.name = "undeclared_access", .of_graph = find_undeclared_accesses},
     {.name = "missing_node", .of_ranks = find_missing_nodes},
     {.name = "rank_divergence", .of_ranks = find_rank_divergences},
 };

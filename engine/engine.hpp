@@ -44,6 +44,10 @@ struct EngineStep {
   std::int64_t rows = 0;
   std::vector<Ubatch> ubatches;
   std::vector<RankStep> ranks;
+
+  // Bounds that the capture froze; a batch beyond them is refused.
+  std::optional<std::int64_t> max_requests = {};
+  std::optional<std::int64_t> max_seq_len = {};
 };
 
 // A step to run.
@@ -288,6 +292,7 @@ class Engine {
   struct Oddities {
     std::optional<int> workspace_ubatch;       // whose workspace every ubatch uses
     std::optional<std::int32_t> num_requests;  // passed by value
+    std::optional<std::int64_t> max_seq_len;   // that the capture is made for
     LaneEdge dropped_edge = LaneEdge::kNone;
     std::optional<std::string> load_stream;  // that a replay's metadata goes up on
   };

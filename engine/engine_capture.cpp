@@ -1,6 +1,7 @@
 // What steps of a scenario do inside captures, to streams, and to single dynamic values.
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <stdexcept>
 
 #include "core/error.hpp"
@@ -167,6 +168,8 @@ bool Engine::set_odd(const verb::Set& what) {
     odd_.load_stream = what.value;
   } else if (what.key == "num_requests") {
     odd_.num_requests = static_cast<std::int32_t>(value_within(what, 0, kMaxRequests));
+  } else if (what.key == "max_seq_len") {
+    odd_.max_seq_len = value_within(what, 0, std::numeric_limits<std::int32_t>::max());
   } else if (what.key == "workspace_ubatch") {
     odd_.workspace_ubatch = static_cast<int>(value_within(what, 0, scenario_.graph.ubatches));
   } else if (what.key == "drop_edge") {

@@ -65,6 +65,8 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
     destroy(*step);
     throw;
   }
+  step->max_requests = odd_.num_requests;
+  step->max_seq_len = odd_.max_seq_len;
   odd_ = {};
   graphs_.push_back(std::move(step));
   drain();  // what left the capture by mistake

@@ -22,6 +22,19 @@ std::vector<int> ranks_of(const StepRequest& request, const Scenario& scenario) 
   return ranks;
 }
 
+void require_captured_bounds(const EngineStep& step, const BatchLayout& layout) {
+  const auto require = [&](std::optional<std::int64_t> bound, std::int64_t value,
+                           const std::string& what) {
+    if (!bound || value <= *bound) return;
+    throw StepError("replay_exceeds_captured_bound",
+                    "graph " + step.name + " was captured for " + what + " up to " +
+                        std::to_string(*bound) + ", the batch has " + std::to_string(value));
+  };
+  require(step.max_requests, layout.num_requests(), "numbers of requests");
+  const auto longest = std::max_element(layout.seq_lens.begin(), layout.seq_lens.end());
+  require(step.max_seq_len, longest == layout.seq_lens.end() ? 0 : *longest, "lengths");
+}
+
 }  // namespace
 
 Upload Engine::upload(Rank& rank, Stream stream) const {
@@ -137,6 +150,7 @@ StepRun Engine::replay(const StepRequest& request) {
                                     " rows, batch " + batch.name + " has " +
                                     std::to_string(layout.rows));
   }
+  require_captured_bounds(*step, layout);
   require_memory_for_checks(step->rows);
   take_pending(request, *step, layout);
   release_eager_step();

@@ -96,6 +96,7 @@ class OutProjStage final : public Stage {
     if (all_heads && num_heads != shape.num_heads) {
       out = heads_from(out, shape.rank * shape.heads_per_rank);
     }
+    if (context.inputs.zero_query) out.data = nullptr;  // it is not read, so it is no argument
     context.lane.enqueue<OutProj>({.out = out,
                                    .next_query = query_.local(shape, context.buffers, layer + 1),
                                    .num_tokens = shape.num_tokens,

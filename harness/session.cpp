@@ -83,9 +83,14 @@ void Session::audit_launch(const std::string& graph, StepReport& report) {
   add_new(audit_.of_graph(graph), report.hazards);
 }
 
+// A step that is alone is looked at once: the next launch of the graph has the same order.
 void Session::watch(const StepRequest& request) {
   if (engine().is_idle()) pending_work_.forget();
-  pending_work_.watch(!request.wait || !engine().is_idle() || engine().loads_elsewhere());
+  const EngineStep* graph = engine().graph_of(request);
+  const int handle = graph == nullptr ? -1 : graph->ranks.front().graph.id;
+  const bool is_first = launched_.insert({handle, request.stream}).second;
+  pending_work_.watch(is_first || !request.wait || !engine().is_idle() ||
+                      engine().loads_elsewhere());
 }
 
 void Session::audit_pending(const std::string& graph, StepReport& report) {

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -77,6 +78,7 @@ class Session {
   const Strategy& strategy_;
   std::unique_ptr<Disturbances> disturbances_;  // outlives what is held back in the world
   PendingWork pending_work_;
+  std::set<std::pair<int, std::string>> launched_;  // graph and stream; -1: eager
   std::unique_ptr<World> world_;
   std::unique_ptr<Engine> engine_;
   RunAudit audit_;

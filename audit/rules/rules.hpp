@@ -21,6 +21,7 @@ void find_unwritten_outputs(const GraphScope& scope, Findings& found);
 void find_reads_past_end(const GraphScope& scope, Findings& found);
 void find_parallel_branches(const GraphScope& scope, Findings& found);
 void find_frozen_host_values(const GraphScope& scope, Findings& found);
+void find_undeclared_accesses(const GraphScope& scope, Findings& found);
 void find_missing_nodes(std::span<const GraphScope> ranks, Findings& found);
 void find_rank_divergences(std::span<const GraphScope> ranks, Findings& found);
 

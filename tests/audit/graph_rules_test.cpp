@@ -213,5 +213,18 @@ TEST(GraphRules, NumberThatTheStepWouldNotPassIsFrozen) {
   EXPECT_THAT(build.kinds(), IsEmpty());
 }
 
+TEST(GraphRules, PointersAndDeclarationsMustAgree) {
+  RecordBuilder build;
+  const auto input = build.buffer("seq_lens", 64, Role::kMetadata);
+  build.buffer("block_table", 64, Role::kMetadata);
+  build.node("attention", {build.read(input)});
+  build.graph().nodes[0].words = {0x1000};
+  EXPECT_THAT(build.kinds(), IsEmpty());
+  build.graph().nodes[0].words = {0x1000, 0x2010};
+  EXPECT_THAT(build.kinds(), ElementsAre("undeclared_access")) << "a pointer that is not declared";
+  build.graph().nodes[0].words = {4, 7};
+  EXPECT_THAT(build.kinds(), ElementsAre("undeclared_access")) << "no pointer to what is declared";
+}
+
 }  // namespace
 }  // namespace dcp::audit
