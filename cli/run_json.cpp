@@ -15,6 +15,20 @@ Json check_json(const LevelReport& level) {
   return json;
 }
 
+Json hazard_json(const audit::Finding& hazard) {
+  return {{"kind", hazard.kind},
+          {"graph", hazard.graph},
+          {"node", hazard.node},
+          {"node_index", hazard.node_index},
+          {"argument", hazard.argument},
+          {"buffer", hazard.buffer},
+          {"generation", hazard.generation},
+          {"rank", hazard.rank},
+          {"ubatch", hazard.ubatch},
+          {"why", hazard.why},
+          {"advice", hazard.advice}};
+}
+
 Json step_json(const StepReport& step) {
   Json json = {{"index", step.index},
                {"name", step.name},
@@ -31,6 +45,7 @@ Json step_json(const StepReport& step) {
   json["checks"] = Json::array();
   for (const LevelReport& check : step.checks) json["checks"].push_back(check_json(check));
   json["hazards"] = Json::array();
+  for (const audit::Finding& hazard : step.hazards) json["hazards"].push_back(hazard_json(hazard));
   json["failures"] = Json::array();
   for (const FailureReport& failure : step.failures) {
     json["failures"].push_back(

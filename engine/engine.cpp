@@ -122,12 +122,14 @@ RankStep Engine::make_rank_step(Rank& rank, const RankState& state, const Engine
     const auto own = [&](std::string_view buffer_name, std::size_t size_bytes) {
       return ubatch.owned.emplace_back(rank.runtime.allocate(buffer_name, size_bytes));
     };
+    const UbatchState& owner = state.ubatches[static_cast<std::size_t>(
+        odd_.workspace_ubatch.value_or(static_cast<int>(u)))];
     BufferSet shared;
     const WorkspaceNeed need = need_of(scenario_, needed, step.ubatches[u].num_rows);
     if (scenario_.workspace.policy == WorkspacePolicy::kFixed) {
-      shared = state.ubatches[u].fixed;
+      shared = owner.fixed;
     } else if (scenario_.workspace.policy == WorkspacePolicy::kGrowable) {
-      shared = carve_workspace(state.ubatches[u].workspace.block(), needed);
+      shared = carve_workspace(owner.workspace.block(), needed);
     } else if (need.asked_bytes != need.used_bytes) {
       shared =
           carve_workspace(own("workspace", std::max(need.asked_bytes, need.used_bytes)), needed);
@@ -140,7 +142,7 @@ RankStep Engine::make_rank_step(Rank& rank, const RankState& state, const Engine
   return made;
 }
 
-void Engine::enqueue_step(Rank& rank, RankState& state, const StepLanes& to) {
+void Engine::enqueue_step(Rank& rank, RankState& state, const StepLanes& to, const Oddities& odd) {
   const EngineStep& step = to.step;
   const RankStep& mine = to.mine != nullptr ? *to.mine : step.ranks[rank.index];
   std::vector<Lane> lanes;
@@ -165,8 +167,10 @@ void Engine::enqueue_step(Rank& rank, RankState& state, const StepLanes& to) {
                      .forked = own.forked,
                      .joined = own.joined,
                      .appended = own.appended,
-                     .previous = u == 0 ? nullptr : &lanes[u - 1]});
+                     .previous = u == 0 ? nullptr : &lanes[u - 1],
+                     .dropped = odd.dropped_edge});
     inputs.push_back(state.inputs.view(static_cast<int>(u), step.ubatches[u].first_row));
+    if (odd.num_requests) inputs[u].batch.num_requests = *odd.num_requests;
     contexts.push_back({.lane = lanes[u],
                         .shape = mine.ubatches[u].shape,
                         .buffers = mine.ubatches[u].buffers,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 #include "core/poison.hpp"
 #include "kernels/empty_row_mode.hpp"
@@ -70,6 +71,15 @@ void RankInputs::rebind(const std::string& name, const Buffer& buffer) {
   bind();
 }
 
+void RankInputs::keep(const std::string& name, bool tail_only) {
+  if (metadata_.front().buffers().find(name) == nullptr) {
+    std::string known;
+    for (const auto& [each, buffer] : metadata_.front().buffers().all()) known += " " + each;
+    throw std::invalid_argument("no metadata buffer is named '" + name + "'; there are:" + known);
+  }
+  (tail_only ? kept_.tail : kept_.whole) = name;
+}
+
 void RankInputs::bind() {
   view_.query = buffers_.at<std::byte>("q");
   view_.new_kv = buffers_.at<std::byte>("new_kv");
@@ -107,8 +117,9 @@ void RankInputs::load_metadata(Stream stream, Upload& upload, const BatchLayout&
   forced_slot_.reset();
   forced_block_.reset();
   for (std::size_t u = 0; u < ubatches.size(); ++u) {
-    metadata_[u].load(stream, upload, ubatch_of(batch, ubatches[u]));
+    metadata_[u].load(stream, upload, ubatch_of(batch, ubatches[u]), kept_);
   }
+  kept_ = {};
 }
 
 void RankInputs::load_data(Upload& upload, const InputData& data, const BatchLayout& layout) {
@@ -116,6 +127,13 @@ void RankInputs::load_data(Upload& upload, const InputData& data, const BatchLay
              make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks));
   load_new_tokens(upload, data, layout);
   if (scenario_.data.kind == DataKind::kGiven) load_given(upload, layout);
+}
+
+std::vector<MetadataValues> RankInputs::metadata_values(const BatchLayout& layout,
+                                                        const std::vector<Ubatch>& ubatches,
+                                                        std::size_t ubatch) const {
+  const RankBatch batch = make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks);
+  return metadata_.at(ubatch).values(ubatch_of(batch, ubatches[ubatch]));
 }
 
 // Page by page: pages of the batch before are poisoned, so that a key that is read by mistake

@@ -42,6 +42,15 @@ class RankInputs {
   void force_slots(std::int64_t slot) { forced_slot_ = slot; }
   void force_blocks(std::int32_t block) { forced_block_ = block; }
 
+  // The next batch that is loaded leaves this metadata buffer as it is; or, of its tail alone, what
+  // is there. std::invalid_argument where there is none of that name.
+  void keep(const std::string& name, bool tail_only);
+
+  // What the metadata buffers of a ubatch should hold of the batch.
+  std::vector<MetadataValues> metadata_values(const BatchLayout& layout,
+                                              const std::vector<Ubatch>& ubatches,
+                                              std::size_t ubatch) const;
+
   // Enqueues the copies of each ubatch's part of the batch's metadata.
   void load_metadata(Stream stream, Upload& upload, const BatchLayout& layout,
                      const std::vector<Ubatch>& ubatches);
@@ -69,6 +78,7 @@ class RankInputs {
   BufferSet buffers_;
   std::optional<std::int64_t> forced_slot_;
   std::optional<std::int32_t> forced_block_;
+  KeptMetadata kept_;
   StepInputs view_{};                     // without metadata, from row 0
   std::vector<Metadata> metadata_;        // per ubatch
   std::vector<std::int32_t> used_pages_;  // by the batch that was loaded last

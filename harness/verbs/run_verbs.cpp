@@ -66,6 +66,10 @@ void compute(const ComputingStep& step, const VerbCall& call) {
                                           : request_of(std::get<verb::Eager>(step.verb), batch);
   request.ranks = step.ranks;
   Engine& engine = session.engine();
+  const EngineStep* graph = replay != nullptr ? engine.graph_of(request) : nullptr;
+  const std::string graph_name = graph != nullptr ? graph->name : "";
+  if (graph != nullptr) session.audit_launch(graph_name, call.report);
+  session.watch(request);
   CheckedStep checked{.run = replay != nullptr ? engine.replay(request) : engine.eager(request),
                       .batch = batch,
                       .expect = call.expect,
@@ -76,6 +80,8 @@ void compute(const ComputingStep& step, const VerbCall& call) {
     call.report.launches = request.times;
     describe_graph(*checked.run.step, session.world(), call.report);
   }
+  session.audit(call.report);
+  session.audit_pending(graph_name, call.report);
   if (request.wait) {
     session.check(checked, call.report);
   } else {

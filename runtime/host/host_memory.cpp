@@ -86,7 +86,7 @@ void HostMemory::release(const Buffer& buffer) {
 
 Buffer HostMemory::remap(const Buffer& buffer) {
   const Allocation old = ledger_.at(buffer.id);
-  ledger_.mark_freed(buffer.id);
+  ledger_.mark_freed(buffer.id, Ending::kRemapped);
   poison(buffer.data, buffer.size_bytes);
   const Allocation& entry = ledger_.add(old.name, old.owner, buffer.data, buffer.size_bytes);
   return {.data = buffer.data, .size_bytes = buffer.size_bytes, .id = entry.id};
@@ -109,7 +109,7 @@ std::vector<HostMemory::Range> HostMemory::freed_parts(const void* data,
 }
 
 void HostMemory::release_to_pool(const Buffer& buffer, const GraphRecord& capture) {
-  ledger_.mark_freed(buffer.id);
+  ledger_.mark_freed(buffer.id, Ending::kToPool);
   Block& block = block_of(buffer.data);
   assert(block.owner == capture.pool);
   static_cast<void>(capture);
