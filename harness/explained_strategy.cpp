@@ -9,6 +9,7 @@
 #include "engine/engine.hpp"
 #include "engine/input_specs.hpp"
 #include "harness/scenario_runner.hpp"
+#include "harness/step_runner.hpp"
 #include "harness/verbs/verbs.hpp"
 
 namespace dcp {
@@ -120,6 +121,8 @@ class StepWalk {
       std::visit([&](const auto& verb) { take(verb, step, explained); }, step.verb);
     } catch (const StepError& error) {
       explained.error = {error.kind(), error.why()};
+    } catch (const ApiError& error) {
+      explained.error = {std::string(kind_of(error)), error.what()};
     }
   }
 

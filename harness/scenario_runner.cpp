@@ -60,6 +60,7 @@ ScenarioReport run_scenario(const Scenario& scenario, const Strategy& strategy,
     }
     report.steps = runner.reports();
     report.coverage = runner.coverage();
+    if (options.record != nullptr) *options.record = runner.record();
   } catch (const std::exception& error) {  // before the first step
     end_with(report, error);
   }

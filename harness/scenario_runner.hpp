@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "audit/record.hpp"
 #include "comm/make_world.hpp"
 #include "core/scenario_reader.hpp"
 #include "harness/report.hpp"
@@ -22,6 +23,9 @@ struct RunOptions {
   std::string dump_folder = {};          // for every tensor of every computing step; empty: none
   std::vector<Override> overrides = {};  // that the scenario was read with, for the dump
   ScheduleTrace* trace = nullptr;        // told of everything that runs; null: nobody is
+
+  // What the audit knows of graphs and memory when the run ends; null: nobody asks.
+  std::vector<audit::RankRecord>* record = nullptr;
 };
 
 // Steps that run where a scenario names none: capture every size, then replay every batch, in
