@@ -1,0 +1,97 @@
+#include "cli/audited.hpp"
+
+#include <algorithm>
+#include <map>
+
+namespace dcp {
+
+namespace {
+
+void add(std::vector<int>& nodes, int node) {
+  if (nodes.empty() || nodes.back() != node) nodes.push_back(node);
+}
+
+std::string in_step(int step) {
+  return step < 0 ? "before the first step" : "in step " + std::to_string(step);
+}
+
+}  // namespace
+
+std::vector<BakedBuffer> baked_buffers(const audit::RankRecord& rank,
+                                       const audit::GraphUses& uses) {
+  std::map<std::uint32_t, BakedBuffer> found;
+  for (const audit::Use& use : uses.all()) {
+    if (!use.allocation) continue;
+    const audit::Allocation& allocation = rank.allocations[*use.allocation];
+    BakedBuffer& buffer =
+        found.try_emplace(*use.allocation, BakedBuffer{&allocation, uses.binding_of(use), {}, {}})
+            .first->second;
+    if (use.access->reads()) add(buffer.readers, use.node);
+    if (use.access->writes()) add(buffer.writers, use.node);
+  }
+  std::vector<BakedBuffer> buffers;
+  for (auto& [id, buffer] : found) buffers.push_back(std::move(buffer));
+  std::stable_sort(buffers.begin(), buffers.end(), [](const BakedBuffer& a, const BakedBuffer& b) {
+    return a.allocation->address < b.allocation->address;
+  });
+  return buffers;
+}
+
+std::vector<std::uint64_t> host_words(const audit::RankRecord& rank, const audit::Node& node) {
+  std::vector<std::uint64_t> words;
+  for (const std::uint64_t word : node.words) {
+    const bool is_pointer =
+        word == node.communicator ||
+        std::any_of(node.accesses.begin(), node.accesses.end(),
+                    [&](const audit::Access& access) { return access.address == word; }) ||
+        std::any_of(rank.allocations.begin(), rank.allocations.end(),
+                    [&](const audit::Allocation& allocation) {
+                      return word >= allocation.address && word < allocation.end();
+                    });
+    if (word != 0 && !is_pointer) words.push_back(word);
+  }
+  return words;
+}
+
+std::string life_text(const audit::Allocation& allocation) {
+  const std::string born = "since " + in_step(allocation.born_in_step);
+  switch (allocation.ending) {
+    case audit::Ending::kLive:
+      return allocation.born_in_step < 0 ? "live" : "live, " + born;
+    case audit::Ending::kFreed:
+      return "freed " + in_step(allocation.died_in_step);
+    case audit::Ending::kToPool:
+      return "back in the pool " + in_step(allocation.died_in_step);
+    case audit::Ending::kRemapped:
+      return "remapped " + in_step(allocation.died_in_step);
+  }
+  return "";
+}
+
+std::string role_text(audit::Role role) {
+  switch (role) {
+    case audit::Role::kUnknown:
+      return "";
+    case audit::Role::kInput:
+      return "input";
+    case audit::Role::kMetadata:
+      return "metadata";
+    case audit::Role::kState:
+      return "state";
+    case audit::Role::kScratch:
+      return "scratch";
+    case audit::Role::kOutput:
+      return "output";
+    case audit::Role::kHeld:
+      return "held";
+  }
+  return "";
+}
+
+std::string mode_text(const BakedBuffer& buffer, int node) {
+  const bool reads = std::binary_search(buffer.readers.begin(), buffer.readers.end(), node);
+  const bool writes = std::binary_search(buffer.writers.begin(), buffer.writers.end(), node);
+  return std::string(reads ? "r" : "") + (writes ? "w" : "");
+}
+
+}  // namespace dcp
