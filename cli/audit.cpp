@@ -78,9 +78,10 @@ Audited audit_graph_file(const std::string& path) {
   }
   audited.ranks = std::move(file.record.ranks);
   if (file.num_undeclared_nodes > 0) {
-    std::cout << file.num_undeclared_nodes
-              << " nodes declare no accesses: all that their arguments point to is taken as read "
-                 "and written\n";
+    const bool is_one = file.num_undeclared_nodes == 1;
+    std::cout << file.num_undeclared_nodes << (is_one ? " node declares" : " nodes declare")
+              << " no accesses: all that " << (is_one ? "its" : "their")
+              << " arguments point to is taken as read and written\n";
   }
   return audited;
 }

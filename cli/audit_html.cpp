@@ -30,18 +30,10 @@ std::string cell(const std::string& text, std::string_view style = "") {
 }
 
 std::string where_text(const AuditedFinding& found) {
-  const audit::Finding& f = found.finding;
   std::string text;
-  const auto add = [&](const std::string& part) {
+  for (const std::string& part : place_parts(found)) {
     text += (text.empty() ? "" : "<br>") + html_text(part);
-  };
-  if (found.step >= 0) add("step " + std::to_string(found.step));
-  if (!f.graph.empty()) add("graph " + f.graph);
-  if (!f.node.empty()) add("node " + std::to_string(f.node_index) + " " + f.node);
-  if (!f.argument.empty()) add("argument " + f.argument);
-  if (!f.buffer.empty()) add("buffer " + f.buffer + "@" + std::to_string(f.generation));
-  if (f.rank >= 0) add("rank " + std::to_string(f.rank));
-  if (f.ubatch >= 0) add("ubatch " + std::to_string(f.ubatch));
+  }
   return text;
 }
 

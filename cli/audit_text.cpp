@@ -84,16 +84,7 @@ void print_graph(std::ostream& out, const audit::RankRecord& rank, const audit::
 void print_finding(std::ostream& out, const AuditedFinding& found) {
   const audit::Finding& f = found.finding;
   std::string place;
-  const auto add = [&](const std::string& part) { place += (place.empty() ? "" : ", ") + part; };
-  if (found.step >= 0) add("step " + std::to_string(found.step));
-  if (!f.graph.empty()) add("graph " + f.graph);
-  if (!f.node.empty()) add("node " + std::to_string(f.node_index) + " " + f.node);
-  if (!f.argument.empty()) add("argument " + f.argument);
-  if (!f.buffer.empty()) {
-    add("buffer " + f.buffer + (f.generation > 0 ? "@" + std::to_string(f.generation) : ""));
-  }
-  if (f.rank >= 0) add("rank " + std::to_string(f.rank));
-  if (f.ubatch >= 0) add("ubatch " + std::to_string(f.ubatch));
+  for (const std::string& part : place_parts(found)) place += (place.empty() ? "" : ", ") + part;
   print_wrapped(out, "  " + f.kind + "  ", printable_text(place));
   print_wrapped(out, "    why: ", printable_text(f.why));
   if (!f.advice.empty()) print_wrapped(out, "    do:  ", printable_text(f.advice));

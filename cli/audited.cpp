@@ -53,6 +53,21 @@ std::vector<std::uint64_t> host_words(const audit::RankRecord& rank, const audit
   return words;
 }
 
+std::vector<std::string> place_parts(const AuditedFinding& found) {
+  const audit::Finding& f = found.finding;
+  std::vector<std::string> parts;
+  const std::string index = f.node_index < 0 ? "" : std::to_string(f.node_index) + " ";
+  const std::string generation = f.generation == 0 ? "" : "@" + std::to_string(f.generation);
+  if (found.step >= 0) parts.push_back("step " + std::to_string(found.step));
+  if (!f.graph.empty()) parts.push_back("graph " + f.graph);
+  if (!f.node.empty()) parts.push_back("node " + index + f.node);
+  if (!f.argument.empty()) parts.push_back("argument " + f.argument);
+  if (!f.buffer.empty()) parts.push_back("buffer " + f.buffer + generation);
+  if (f.rank >= 0) parts.push_back("rank " + std::to_string(f.rank));
+  if (f.ubatch >= 0) parts.push_back("ubatch " + std::to_string(f.ubatch));
+  return parts;
+}
+
 std::string life_text(const audit::Allocation& allocation) {
   const std::string born = "since " + in_step(allocation.born_in_step);
   switch (allocation.ending) {

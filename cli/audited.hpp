@@ -40,6 +40,9 @@ std::vector<BakedBuffer> baked_buffers(const audit::RankRecord& rank, const audi
 // Argument words of the node that point into no allocation of the rank, without zeros.
 std::vector<std::uint64_t> host_words(const audit::RankRecord& rank, const audit::Node& node);
 
+// Where the finding is, part by part: "step 3", "graph b", "node 4 all_to_all", ...
+std::vector<std::string> place_parts(const AuditedFinding& found);
+
 std::string life_text(const audit::Allocation& allocation);
 std::string role_text(audit::Role role);
 std::string mode_text(const BakedBuffer& buffer, int node);  // "r", "w", "rw" or ""
