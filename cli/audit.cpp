@@ -34,18 +34,15 @@ bool allows(const Scenario& scenario, const Options& options, const std::string&
 
 Audited audit_scenario(const Scenario& scenario, const std::string& strategy,
                        const Options& options) {
-  Audited audited{.file = scenario.file, .strategy = strategy, .ranks = {}, .findings = {}};
+  Audited audited{.file = scenario.file, .strategy = strategy, .record = {}, .findings = {}};
   const ScenarioReport report = run_scenario(scenario, *find_strategy(strategy),
                                              {.backend = options.backend,
                                               .seed = options.seed.value_or(kDefaultSeed),
                                               .overrides = options.overrides,
-                                              .record = &audited.ranks});
+                                              .record = &audited.record});
   for (const StepReport& step : report.steps) {
     for (const audit::Finding& finding : step.hazards) {
-      const bool is_known =
-          std::any_of(audited.findings.begin(), audited.findings.end(),
-                      [&](const AuditedFinding& other) { return other.finding == finding; });
-      if (!is_known) audited.findings.push_back({step.index, finding});
+      add_finding(audited.findings, step.index, finding);
     }
   }
   audited.steps = report.steps;
@@ -72,11 +69,11 @@ std::vector<Audited> audit_scenarios(const Options& options) {
 
 Audited audit_graph_file(const std::string& path) {
   GraphFile file = read_graph_file(path);
-  Audited audited{.file = path, .strategy = "", .ranks = {}, .findings = {}};
-  for (audit::Finding& finding : audit::audit(file.record)) {
-    audited.findings.push_back({-1, std::move(finding)});
+  Audited audited{.file = path, .strategy = "", .record = {}, .findings = {}};
+  for (const audit::Finding& finding : audit::audit(file.record)) {
+    add_finding(audited.findings, -1, finding);
   }
-  audited.ranks = std::move(file.record.ranks);
+  audited.record.views.push_back({-1, std::move(file.record.ranks)});
   if (file.num_undeclared_nodes > 0) {
     const bool is_one = file.num_undeclared_nodes == 1;
     std::cout << file.num_undeclared_nodes << (is_one ? " node declares" : " nodes declare")

@@ -22,18 +22,6 @@ std::string quoted(std::string_view text) {
 
 constexpr const char* kUbatchColors[] = {"#dbeafe", "#dcfce7", "#fef9c3", "#f3e8ff"};
 
-// Node -> the kinds that were found there.
-std::map<int, std::string> kinds_of(const Audited& audited, const audit::RankRecord& rank,
-                                    const audit::Graph& graph) {
-  std::map<int, std::string> kinds;
-  for (const auto& [step, finding] : audited.findings) {
-    if (finding.graph != graph.name || finding.node_index < 0) continue;
-    if (finding.rank >= 0 && finding.rank != rank.rank) continue;
-    kinds[finding.node_index] += "\n" + finding.kind;
-  }
-  return kinds;
-}
-
 void add_nodes(const std::map<int, std::string>& kinds, const audit::Graph& graph,
                const std::string& prefix, std::string& dot) {
   std::map<std::string, std::vector<int>> streams;
@@ -48,7 +36,8 @@ void add_nodes(const std::map<int, std::string>& kinds, const audit::Graph& grap
       const auto found = kinds.find(i);
       const bool is_red = found != kinds.end();
       const char* color = node.ubatch < 0 ? "#f1f5f9" : kUbatchColors[node.ubatch % 4];
-      const std::string label = std::to_string(i) + " " + node.op + (is_red ? found->second : "");
+      const std::string label =
+          std::to_string(i) + " " + node.op + (is_red ? "\n" + found->second : "");
       dot += "      " + quoted(prefix + std::to_string(i)) + " [label=" + quoted(label) +
              ", fillcolor=" + quoted(is_red ? "#fecaca" : color) +
              (is_red ? ", color=\"#dc2626\"" : "") + "];\n";
@@ -86,14 +75,13 @@ std::string audit_dot(const Audited& audited) {
   std::string dot =
       "digraph audit {\n  rankdir=LR;\n  node [shape=box, style=filled, "
       "fontname=\"sans-serif\"];\n";
-  const audit::RankRecord* rank = audited.ranks.empty() ? nullptr : &audited.ranks.front();
-  for (std::size_t g = 0; rank != nullptr && g < rank->graphs.size(); ++g) {
-    const audit::Graph& graph = rank->graphs[g];
+  const std::vector<ShownGraph> graphs = shown_graphs(audited, false);
+  for (std::size_t g = 0; g < graphs.size(); ++g) {
     const std::string prefix = "g" + std::to_string(g) + "_";
-    dot += "  subgraph " + quoted("cluster_" + prefix) + " {\n    label=" +
-           quoted("graph " + graph.name + ", rank " + std::to_string(rank->rank)) + ";\n";
-    add_nodes(kinds_of(audited, *rank, graph), graph, prefix, dot);
-    add_edges(*rank, graph, prefix, dot);
+    dot += "  subgraph " + quoted("cluster_" + prefix) +
+           " {\n    label=" + quoted(title_of(graphs[g])) + ";\n";
+    add_nodes(kinds_of(audited, graphs[g]), *graphs[g].graph, prefix, dot);
+    add_edges(*graphs[g].rank, *graphs[g].graph, prefix, dot);
     dot += "  }\n";
   }
   return dot + "}\n";

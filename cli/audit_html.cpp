@@ -32,7 +32,7 @@ std::string cell(const std::string& text, std::string_view style = "") {
 std::string where_text(const AuditedFinding& found) {
   std::string text;
   for (const std::string& part : place_parts(found)) {
-    text += (text.empty() ? "" : "<br>") + html_text(part);
+    text += (text.empty() ? "" : ", ") + html_text(part);
   }
   return text;
 }
@@ -95,20 +95,16 @@ std::string map_html(const audit::RankRecord& rank, const audit::Graph& graph,
   return html + "</table></div>";
 }
 
-std::string graph_html(const Audited& audited, const audit::RankRecord& rank,
-                       const audit::Graph& graph) {
+std::string graph_html(const Audited& audited, const ShownGraph& shown) {
+  const audit::RankRecord& rank = *shown.rank;
+  const audit::Graph& graph = *shown.graph;
   const audit::MemoryMap memory(rank.allocations);
   const audit::GraphUses uses(graph, memory);
-  std::map<int, std::string> kinds;
-  for (const auto& [step, finding] : audited.findings) {
-    const bool is_here = finding.graph == graph.name && finding.node_index >= 0 &&
-                         (finding.rank < 0 || finding.rank == rank.rank);
-    if (!is_here) continue;
-    std::string& text = kinds[finding.node_index];
-    text += (text.empty() ? "" : ", ") + finding.kind;
-  }
-  std::string html = "<h2>Graph " + html_text(graph.name) + ", rank " + std::to_string(rank.rank) +
-                     ": " + std::to_string(graph.nodes.size()) + " nodes</h2>";
+  const std::map<int, std::string> kinds = kinds_of(audited, shown);
+  std::string title = title_of(shown);
+  title.front() = 'G';
+  std::string html =
+      "<h2>" + html_text(title) + ": " + std::to_string(graph.nodes.size()) + " nodes</h2>";
   if (graph.nodes.size() > kMostNodesShown) {
     html += "<p>The first " + std::to_string(kMostNodesShown) + " are shown.</p>";
   }
@@ -129,11 +125,7 @@ std::string audit_html(const Audited& audited) {
   std::string html = "<!doctype html><html lang='en'><meta charset='utf-8'><title>Audit of " +
                      title + "</title>" + std::string(kStyle) + "<h1>Audit of " + title + "</h1>";
   html += findings_html(audited) + errors_html(audited);
-  if (!audited.ranks.empty()) {
-    for (const audit::Graph& graph : audited.ranks.front().graphs) {
-      html += graph_html(audited, audited.ranks.front(), graph);
-    }
-  }
+  for (const ShownGraph& shown : shown_graphs(audited, false)) html += graph_html(audited, shown);
   return html + "</html>\n";
 }
 

@@ -21,10 +21,15 @@ Json buffer_json(const BakedBuffer& buffer) {
           {"writers", buffer.writers}};
 }
 
-Json graph_json(const audit::RankRecord& rank, const audit::Graph& graph) {
+Json graph_json(const ShownGraph& shown) {
+  const audit::RankRecord& rank = *shown.rank;
+  const audit::Graph& graph = *shown.graph;
   const audit::MemoryMap memory(rank.allocations);
   const audit::GraphUses uses(graph, memory);
-  Json json = {{"name", graph.name}, {"rank", rank.rank}, {"rows", graph.rows}};
+  Json json = {{"name", graph.name},
+               {"after_step", shown.step < 0 ? Json(nullptr) : Json(shown.step)},
+               {"rank", rank.rank},
+               {"rows", graph.rows}};
   json["nodes"] = Json::array();
   for (const audit::Node& node : graph.nodes) {
     Json edges = Json::array();
@@ -49,12 +54,13 @@ Json audited_json(const Audited& audited) {
                {"strategy", audited.strategy},
                {"error", audited.bad_input.empty() ? Json(nullptr) : Json(audited.bad_input)}};
   json["graphs"] = Json::array();
-  for (const audit::RankRecord& rank : audited.ranks) {
-    for (const audit::Graph& graph : rank.graphs) json["graphs"].push_back(graph_json(rank, graph));
+  for (const ShownGraph& shown : shown_graphs(audited, true)) {
+    json["graphs"].push_back(graph_json(shown));
   }
   json["hazards"] = Json::array();
   for (const AuditedFinding& found : audited.findings) {
     json["hazards"].push_back(hazard_json(found.finding));
+    json["hazards"].back()["ranks"] = found.ranks;
     json["hazards"].back()["step"] = found.step < 0 ? Json(nullptr) : Json(found.step);
   }
   return json;

@@ -64,7 +64,9 @@ void print_scalars(std::ostream& out, const audit::RankRecord& rank, const audit
   }
 }
 
-void print_graph(std::ostream& out, const audit::RankRecord& rank, const audit::Graph& graph) {
+void print_graph(std::ostream& out, const ShownGraph& shown) {
+  const audit::RankRecord& rank = *shown.rank;
+  const audit::Graph& graph = *shown.graph;
   const audit::MemoryMap memory(rank.allocations);
   const audit::GraphUses uses(graph, memory);
   std::size_t num_edges = 0;
@@ -73,7 +75,7 @@ void print_graph(std::ostream& out, const audit::RankRecord& rank, const audit::
     num_edges += node.dependencies.size();
     streams.insert(node.stream);
   }
-  out << "\ngraph " << printable_text(graph.name) << ", rank " << rank.rank << ": ";
+  out << '\n' << printable_text(title_of(shown)) << ": ";
   if (graph.rows > 0) out << graph.rows << " rows, ";
   out << graph.nodes.size() << " nodes, " << num_edges << " edges, " << streams.size()
       << (streams.size() == 1 ? " stream\n" : " streams\n");
@@ -96,10 +98,7 @@ void print_audit(std::ostream& out, const Audited& audited, bool all) {
   out << printable_text(audited.file);
   if (!audited.strategy.empty()) out << ", strategy " << audited.strategy;
   out << '\n';
-  for (const audit::RankRecord& rank : audited.ranks) {
-    if (rank.rank != audited.ranks.front().rank && !all) continue;
-    for (const audit::Graph& graph : rank.graphs) print_graph(out, rank, graph);
-  }
+  for (const ShownGraph& shown : shown_graphs(audited, all)) print_graph(out, shown);
   for (const StepReport& step : audited.steps) {
     if (!step.error) continue;
     print_wrapped(out, "\nstep " + std::to_string(step.index) + " refused, ",

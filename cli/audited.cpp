@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace dcp {
 
@@ -53,6 +54,64 @@ std::vector<std::uint64_t> host_words(const audit::RankRecord& rank, const audit
   return words;
 }
 
+std::vector<ShownGraph> shown_graphs(const Audited& audited, bool all_ranks) {
+  std::vector<ShownGraph> shown;
+  std::set<std::string> seen;
+  for (const RunRecord::View& view : audited.record.views) {
+    std::set<std::string> here;
+    for (const audit::RankRecord& rank : view.ranks) {
+      if (rank.rank != view.ranks.front().rank && !all_ranks) continue;
+      for (const audit::Graph& graph : rank.graphs) {
+        const bool is_named = std::any_of(
+            audited.findings.begin(), audited.findings.end(), [&](const AuditedFinding& found) {
+              return found.step == view.step && found.finding.graph == graph.name;
+            });
+        if (seen.count(graph.name) > 0 || (view.step >= 0 && !is_named)) continue;
+        shown.push_back({view.step, &rank, &graph});
+        here.insert(graph.name);
+      }
+    }
+    seen.merge(here);
+  }
+  return shown;
+}
+
+std::string title_of(const ShownGraph& shown) {
+  return "graph " + shown.graph->name +
+         (shown.step < 0 ? "" : " after step " + std::to_string(shown.step)) + ", rank " +
+         std::to_string(shown.rank->rank);
+}
+
+std::map<int, std::string> kinds_of(const Audited& audited, const ShownGraph& shown) {
+  std::map<int, std::string> kinds;
+  for (const AuditedFinding& found : audited.findings) {
+    const audit::Finding& finding = found.finding;
+    const bool is_of_rank = found.ranks.empty() || std::find(found.ranks.begin(), found.ranks.end(),
+                                                             shown.rank->rank) != found.ranks.end();
+    if (!is_of_rank || found.step != shown.step || finding.graph != shown.graph->name ||
+        finding.node_index < 0) {
+      continue;
+    }
+    std::string& text = kinds[finding.node_index];
+    text += (text.empty() ? "" : ", ") + finding.kind;
+  }
+  return kinds;
+}
+
+void add_finding(std::vector<AuditedFinding>& findings, int step, const audit::Finding& finding) {
+  for (AuditedFinding& known : findings) {
+    audit::Finding same = finding;
+    same.rank = known.finding.rank;
+    if (known.finding != same) continue;
+    const bool has_rank =
+        std::find(known.ranks.begin(), known.ranks.end(), finding.rank) != known.ranks.end();
+    if (finding.rank >= 0 && !has_rank) known.ranks.push_back(finding.rank);
+    return;
+  }
+  findings.push_back({step, finding, {}});
+  if (finding.rank >= 0) findings.back().ranks.push_back(finding.rank);
+}
+
 std::vector<std::string> place_parts(const AuditedFinding& found) {
   const audit::Finding& f = found.finding;
   std::vector<std::string> parts;
@@ -63,7 +122,9 @@ std::vector<std::string> place_parts(const AuditedFinding& found) {
   if (!f.node.empty()) parts.push_back("node " + index + f.node);
   if (!f.argument.empty()) parts.push_back("argument " + f.argument);
   if (!f.buffer.empty()) parts.push_back("buffer " + f.buffer + generation);
-  if (f.rank >= 0) parts.push_back("rank " + std::to_string(f.rank));
+  std::string ranks;
+  for (const int rank : found.ranks) ranks += " " + std::to_string(rank);
+  if (!ranks.empty()) parts.push_back((found.ranks.size() == 1 ? "rank" : "ranks") + ranks);
   if (f.ubatch >= 0) parts.push_back("ubatch " + std::to_string(f.ubatch));
   return parts;
 }

@@ -2,6 +2,7 @@
 // what was found on the way.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -9,22 +10,42 @@
 #include "audit/graph_uses.hpp"
 #include "audit/record.hpp"
 #include "harness/report.hpp"
+#include "harness/scenario_runner.hpp"
 
 namespace dcp {
 
 struct AuditedFinding {
-  int step = -1;  // of the scenario; -1: there are no steps
-  audit::Finding finding;
+  int step = -1;                // of the scenario; -1: there are no steps
+  audit::Finding finding;       // of the first of its ranks
+  std::vector<int> ranks = {};  // that have the same one
 };
 
 struct Audited {
   std::string file;
   std::string strategy;  // "": a record of another program
-  std::vector<audit::RankRecord> ranks;
+  RunRecord record;
   std::vector<AuditedFinding> findings;
   std::vector<StepReport> steps = {};
   std::string bad_input = {};  // why it could not be run
 };
+
+// A graph as it was when something was found in it or, where nothing was, at the end.
+struct ShownGraph {
+  int step;  // -1: the end
+  const audit::RankRecord* rank;
+  const audit::Graph* graph;
+};
+
+// Of each rank or of the first alone.
+std::vector<ShownGraph> shown_graphs(const Audited& audited, bool all_ranks);
+
+std::string title_of(const ShownGraph& shown);  // "graph g4 after step 1, rank 0"
+
+// Node -> the kinds of hazard that were found there, with commas.
+std::map<int, std::string> kinds_of(const Audited& audited, const ShownGraph& shown);
+
+// Adds a finding; the same one on another rank only adds the rank.
+void add_finding(std::vector<AuditedFinding>& findings, int step, const audit::Finding& finding);
 
 // An allocation that a graph means, and by which nodes.
 struct BakedBuffer {

@@ -17,6 +17,15 @@ namespace dcp {
 
 class ScheduleTrace;
 
+// Graphs and memory of all ranks, as the audit knew them.
+struct RunRecord {
+  struct View {
+    int step;  // right after it, because it has hazards; -1: at the end
+    std::vector<audit::RankRecord> ranks;
+  };
+  std::vector<View> views;
+};
+
 struct RunOptions {
   BackendChoice backend = {};
   std::uint64_t seed = 0;                // of the schedule
@@ -24,8 +33,7 @@ struct RunOptions {
   std::vector<Override> overrides = {};  // that the scenario was read with, for the dump
   ScheduleTrace* trace = nullptr;        // told of everything that runs; null: nobody is
 
-  // What the audit knows of graphs and memory when the run ends; null: nobody asks.
-  std::vector<audit::RankRecord>* record = nullptr;
+  RunRecord* record = nullptr;  // filled with what the audit saw; null: nobody asks
 };
 
 // Steps that run where a scenario names none: capture every size, then replay every batch, in
