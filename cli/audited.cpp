@@ -130,7 +130,7 @@ std::vector<std::string> place_parts(const AuditedFinding& found) {
 }
 
 std::string life_text(const audit::Allocation& allocation) {
-  const std::string born = "since " + in_step(allocation.born_in_step);
+  const std::string born = "since step " + std::to_string(allocation.born_in_step);
   switch (allocation.ending) {
     case audit::Ending::kLive:
       return allocation.born_in_step < 0 ? "live" : "live, " + born;
