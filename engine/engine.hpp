@@ -235,10 +235,7 @@ class Engine {
   // none of that name, or one without a stated shape.
   std::optional<TensorBits> read_workspace(const WorkspaceRef& ref) const;
 
-  // The graph that a replay of the batch launches which names none; null: it would run eagerly.
-  // StepError as replay().
-  const EngineStep* graph_of(const Batch& batch);
-  // Also of one that names its graph; null where there is none of the name.
+  // The graph that a replay launches; null: it would run eagerly. StepError as replay().
   const EngineStep* graph_of(const StepRequest& request);
 
   // Buffers that the next step on the rank would use, and those that steps allocated.

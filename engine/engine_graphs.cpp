@@ -104,12 +104,19 @@ EngineStep* Engine::find_graph(const std::string& name) {
   return found == graphs_.end() ? nullptr : found->get();
 }
 
-const EngineStep* Engine::graph_of(const Batch& batch) {
-  return graph_for(batch, lay_out(batch).rows);
-}
-
 const EngineStep* Engine::graph_of(const StepRequest& request) {
-  return request.graph.empty() ? graph_of(request.batch) : find_graph(request.graph);
+  const std::int64_t rows = lay_out(request.batch).rows;
+  if (request.graph.empty()) return graph_for(request.batch, rows);
+  const EngineStep* step = find_graph(request.graph);
+  if (step == nullptr) {
+    throw StepError("no_such_graph", "no graph is named '" + request.graph + "'");
+  }
+  if (rows > step->rows) {
+    throw StepError("capacity", "graph " + step->name + " holds " + std::to_string(step->rows) +
+                                    " rows, batch " + request.batch.name + " has " +
+                                    std::to_string(rows));
+  }
+  return step;
 }
 
 // The smallest graph that holds the rows and has the batch's ubatches; of equal ones, the latest.

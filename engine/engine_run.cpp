@@ -132,23 +132,13 @@ void Engine::launch(const StepRun& run, const StepRequest& request) {
 }
 
 StepRun Engine::replay(const StepRequest& request) {
-  const Batch& batch = request.batch;
-  BatchLayout layout = lay_out(batch);
-  const EngineStep* step =
-      request.graph.empty() ? graph_for(batch, layout.rows) : find_graph(request.graph);
-  if (step == nullptr && !request.graph.empty()) {
-    throw StepError("no_such_graph", "no graph is named '" + request.graph + "'");
-  }
+  BatchLayout layout = lay_out(request.batch);
+  const EngineStep* step = graph_of(request);
   if (step == nullptr) {
     const std::int64_t rows = layout.rows;
     StepRun run = run_eagerly(request, std::move(layout));
     run.eager_rows = rows;
     return run;
-  }
-  if (layout.rows > step->rows) {
-    throw StepError("capacity", "graph " + step->name + " holds " + std::to_string(step->rows) +
-                                    " rows, batch " + batch.name + " has " +
-                                    std::to_string(layout.rows));
   }
   require_captured_bounds(*step, layout);
   require_memory_for_checks(step->rows);

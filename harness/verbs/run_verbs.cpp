@@ -69,7 +69,7 @@ void compute(const ComputingStep& step, const VerbCall& call) {
   const EngineStep* graph = replay != nullptr ? engine.graph_of(request) : nullptr;
   const std::string graph_name = graph != nullptr ? graph->name : "";
   if (graph != nullptr) session.audit_launch(graph_name, call.report);
-  session.watch(request);
+  session.watch(request, graph);
   CheckedStep checked{.run = replay != nullptr ? engine.replay(request) : engine.eager(request),
                       .batch = batch,
                       .expect = call.expect,
