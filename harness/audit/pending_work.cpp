@@ -71,7 +71,12 @@ std::map<int, PendingWork::Race> PendingWork::races_of(
     const Work& b = all[static_cast<std::size_t>(conflict.second->node)];
     const bool is_of_copy = a.is_copy || b.is_copy;
     if (a.step != step_ && b.step != step_) continue;
-    if (a.step == b.step && !is_of_copy) continue;  // the graph's own, or launches in a row
+    // Of one step: nodes of a graph are looked at with it; slots of an eager step's ubatches
+    // differ.
+    const bool is_eager =
+        a.launch < 0 && b.launch < 0 &&
+        !(conflict.first->access->is_indexed && conflict.second->access->is_indexed);
+    if (a.step == b.step && !is_of_copy && !is_eager) continue;
     const Race race{is_of_copy, &conflict};
     const auto [at, is_new] = races.try_emplace(a.step == step_ ? b.step : a.step, race);
     if (!is_new && at->second.is_of_copy && !is_of_copy) at->second = race;
