@@ -41,7 +41,8 @@ void describe_graph(const EngineStep& step, World& world, StepReport& report) {
 // What would damage memory that is not the step's is not launched at all.
 void refuse_launch(const std::vector<audit::Finding>& hazards) {
   for (const audit::Finding& hazard : hazards) {
-    if (hazard.kind == "read_past_end") throw StepError("capacity", hazard_text(hazard));
+    if (hazard.kind != "read_past_end") continue;
+    throw Failure("illegal_address", hazard.rank, hazard_text(hazard));
   }
 }
 
