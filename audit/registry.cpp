@@ -14,6 +14,7 @@ constexpr Rule kRules[] = {
     {.name = "rebound_metadata", .of_memory = find_rebound_metadata},
     {.name = "use_after_free", .of_graph = find_uses_after_free},
     {.name = "unordered_access", .of_graph = find_unordered_accesses},
+    {.name = "exchange_in_place", .of_graph = find_exchanges_in_place},
     {.name = "cross_ubatch_alias", .of_graph = find_cross_ubatch_aliases},
     {.name = "uninit_read", .of_graph = find_uninit_reads},
     {.name = "unwritten_row_read", .of_graph = find_unwritten_row_reads},

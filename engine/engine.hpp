@@ -235,18 +235,18 @@ class Engine {
   // none of that name, or one without a stated shape.
   std::optional<TensorBits> read_workspace(const WorkspaceRef& ref) const;
 
-  // The graph that a replay launches; null: it would run eagerly, or names one that is not there.
+  // The graph that a replay launches; null: it would run eagerly. StepError as replay().
   const EngineStep* graph_of(const StepRequest& request);
 
   // Buffers that the next step on the rank would use, and those that steps allocated.
   std::vector<NamedBuffer> buffers_of(int rank) const;
 
   // Buffers that a step uses besides those.
-  std::vector<NamedBuffer> buffers_of(const EngineStep& step, int rank) const;
+  std::vector<NamedBuffer> buffers_of(const EngineStep& step, const Rank& rank) const;
 
   // What a step enqueues on a rank, recorded and not run: the ops of the plan, whatever became of
   // them when the step was captured.
-  std::vector<PlannedOp> planned_ops(const EngineStep& step, int rank);
+  std::vector<PlannedOp> planned_ops(const EngineStep& step, const Rank& rank);
 
   // What the rank's metadata buffers should hold of the batch of a run, and what they hold, by
   // name; only once all is drained.

@@ -1,4 +1,5 @@
 // The engine as those see it who look at its memory and its graphs.
+#include <algorithm>
 #include <cstring>
 #include <map>
 
@@ -13,8 +14,14 @@ BufferUse use_of_input(std::string_view name) {
   return name == "kv_cache" ? BufferUse::kState : BufferUse::kInput;
 }
 
-BufferUse use_of_step(std::string_view name) {
-  return name == "out" || name == "lse" ? BufferUse::kOutput : BufferUse::kScratch;
+// What is neither the step's own nor part of a workspace outlives it.
+BufferUse use_of_step(std::string_view name, const Buffer& buffer, const UbatchStep& step,
+                      const Ledger& ledger) {
+  if (name == "out" || name == "lse") return BufferUse::kOutput;
+  const bool is_own = std::any_of(step.owned.begin(), step.owned.end(),
+                                  [&](const Buffer& own) { return own.id == buffer.id; });
+  const bool is_scratch = is_own || ledger.at(buffer.id).name == "workspace";
+  return is_scratch ? BufferUse::kScratch : BufferUse::kState;
 }
 
 }  // namespace
@@ -40,24 +47,27 @@ std::vector<NamedBuffer> Engine::buffers_of(int rank) const {
   return all;
 }
 
-std::vector<NamedBuffer> Engine::buffers_of(const EngineStep& step, int rank) const {
-  const auto& ubatches = step.ranks[static_cast<std::size_t>(rank)].ubatches;
+std::vector<NamedBuffer> Engine::buffers_of(const EngineStep& step, const Rank& rank) const {
+  const auto& ubatches = step.ranks[static_cast<std::size_t>(rank.index)].ubatches;
+  const Ledger& ledger = rank.runtime.ledger();
   std::vector<NamedBuffer> all;
   for (std::size_t u = 0; u < ubatches.size(); ++u) {
     for (const auto& [name, buffer] : ubatches[u].buffers.all()) {
-      all.push_back({name, static_cast<int>(u), use_of_step(name), buffer});
+      const BufferUse use = use_of_step(name, buffer, ubatches[u], ledger);
+      all.push_back({name, static_cast<int>(u), use, buffer});
     }
   }
   return all;
 }
 
-std::vector<PlannedOp> Engine::planned_ops(const EngineStep& step, int rank) {
-  RankState& state = *ranks_[static_cast<std::size_t>(rank)];
+std::vector<PlannedOp> Engine::planned_ops(const EngineStep& step, const Rank& rank) {
+  RankState& state = *ranks_[static_cast<std::size_t>(rank.index)];
   std::map<int, std::string> names;
   for (const auto& [name, stream] : state.streams) names[stream.id] = name;
   const auto streams = state.streams;
-  PlanRecorder recorder(std::move(names), rank, scenario_.world_size, state.ubatches.size());
-  Rank recorded{.index = rank, .runtime = recorder, .communicators = recorder.communicators()};
+  PlanRecorder recorder(std::move(names), rank.index, scenario_.world_size, state.ubatches.size());
+  Rank recorded{
+      .index = rank.index, .runtime = recorder, .communicators = recorder.communicators()};
   enqueue_step(recorded, state, {.step = step, .stream = ""}, {});
   state.streams = streams;  // those that the recorder made are not the rank's
   return std::move(recorder.ops());

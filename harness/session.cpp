@@ -84,9 +84,8 @@ void Session::audit_launch(const std::string& graph, StepReport& report) {
 }
 
 // A step that is alone is looked at once: the next launch of the graph has the same order.
-void Session::watch(const StepRequest& request) {
+void Session::watch(const StepRequest& request, const EngineStep* graph) {
   if (engine().is_idle()) pending_work_.forget();
-  const EngineStep* graph = engine().graph_of(request);
   const int handle = graph == nullptr ? -1 : graph->ranks.front().graph.id;
   const bool is_first = launched_.insert({handle, request.stream}).second;
   pending_work_.watch(is_first || !request.wait || !engine().is_idle() ||

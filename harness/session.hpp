@@ -52,8 +52,8 @@ class Session {
   void audit_launch(const std::string& graph, StepReport& report);
 
   // Takes note of what the step will enqueue where that may stay pending with others; then adds the
-  // hazards among all that was pending.
-  void watch(const StepRequest& request);
+  // hazards among all that was pending. `graph`: that it launches, null for an eager step.
+  void watch(const StepRequest& request, const EngineStep* graph);
   void audit_pending(const std::string& graph, StepReport& report);
 
   // Checks a run that was waited for, after those that it drained too.

@@ -54,6 +54,20 @@ std::int64_t neutral_tail(const Engine::MetadataArray& array) {
   return counts_rows ? array.expected[array.batch_size - 1] : 0;
 }
 
+// Where several arrays differ in several ways, the batch did not get there: one cause.
+void merge_causes(audit::Findings& found) {
+  const bool is_one_kind = std::all_of(found.begin(), found.end(), [&](const auto& finding) {
+    return finding.kind == found.front().kind;
+  });
+  if (found.size() < 2 || is_one_kind) return;
+  audit::Finding merged = found.front();
+  merged.kind = "stale_derived_metadata";
+  merged.why = "several buffers do not hold the batch";
+  for (const audit::Finding& each : found) merged.why += "; " + each.why;
+  merged.advice = "load all metadata of a batch before its launch";
+  found = {std::move(merged)};
+}
+
 }  // namespace
 
 void ResultAudit::check_metadata(const Engine& engine, const StepRun& run, Rank& rank,
@@ -80,6 +94,7 @@ void ResultAudit::check_metadata(const Engine& engine, const StepRun& run, Rank&
                             .why = difference.why,
                             .advice = std::string(difference.advice)});
   }
+  merge_causes(result.found);
 }
 
 }  // namespace dcp

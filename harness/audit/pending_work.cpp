@@ -1,9 +1,7 @@
 #include "harness/audit/pending_work.hpp"
 
 #include <algorithm>
-#include <set>
 
-#include "audit/graph_uses.hpp"
 #include "harness/audit/record_source.hpp"
 #include "runtime/hold_op.hpp"
 #include "runtime/memcpy_op.hpp"
@@ -41,75 +39,88 @@ void PendingWork::abandoned() {
 
 namespace {
 
-// What one step does without an order to another.
-struct Race {
-  std::string kind;
-  const audit::Conflict* conflict;
-};
-
 std::string mode_text(const audit::Access& access) {
   return access.writes() ? " writes " : " reads ";
 }
 
 }  // namespace
 
+// The pending tasks of a rank as the nodes of one graph: what orders them is the same.
+audit::Graph PendingWork::graph_of(const std::vector<Work>& all) {
+  audit::Graph pending;
+  for (const Work& work : all) {
+    audit::Node& node = pending.nodes.emplace_back(work.node);
+    node.captured_at = audit::kNever - 1;
+    for (const TaskId id : work.dependencies) {
+      const auto at =
+          std::lower_bound(all.begin(), all.end(), id,
+                           [](const Work& each, TaskId wanted) { return each.id < wanted; });
+      if (at == all.end() || at->id != id) continue;  // done before anyone watched
+      node.dependencies.push_back({.node = static_cast<int>(at - all.begin())});
+    }
+  }
+  return pending;
+}
+
+// By the other step. Where computations of both conflict, that their copies do has the same cause.
+std::map<int, PendingWork::Race> PendingWork::races_of(
+    const std::vector<Work>& all, const std::vector<audit::Conflict>& conflicts) const {
+  std::map<int, Race> races;
+  for (const audit::Conflict& conflict : conflicts) {
+    const Work& a = all[static_cast<std::size_t>(conflict.first->node)];
+    const Work& b = all[static_cast<std::size_t>(conflict.second->node)];
+    const bool is_of_copy = a.is_copy || b.is_copy;
+    if (a.step != step_ && b.step != step_) continue;
+    // Of one step: nodes of a graph are looked at with it; slots of an eager step's ubatches
+    // differ.
+    const bool is_eager =
+        a.launch < 0 && b.launch < 0 &&
+        !(conflict.first->access->is_indexed && conflict.second->access->is_indexed);
+    if (a.step == b.step && !is_of_copy && !is_eager) continue;
+    const Race race{is_of_copy, &conflict};
+    const auto [at, is_new] = races.try_emplace(a.step == step_ ? b.step : a.step, race);
+    if (!is_new && at->second.is_of_copy && !is_of_copy) at->second = race;
+  }
+  return races;
+}
+
+audit::Finding PendingWork::finding_of(const Race& race, const std::vector<Work>& all,
+                                       const audit::RankRecord& record) const {
+  const audit::Use& first = *race.conflict->first;
+  const audit::Use& second = *race.conflict->second;
+  const Work& a = all[static_cast<std::size_t>(first.node)];
+  const Work& b = all[static_cast<std::size_t>(second.node)];
+  const audit::Use& mine = b.step == step_ ? second : first;
+  audit::Finding finding{.kind = race.is_of_copy ? "missing_edge" : "unordered_access",
+                         .node = b.step == step_ ? b.node.op : a.node.op,
+                         .argument = mine.access->argument,
+                         .rank = record.rank};
+  if (mine.allocation) {
+    finding.buffer = record.allocations[*mine.allocation].name;
+    finding.generation = record.allocations[*mine.allocation].generation;
+  }
+  finding.why = a.node.op + " of step " + std::to_string(a.step) + " on " + a.node.stream +
+                mode_text(*first.access) + finding.buffer + ", " + b.node.op + " of step " +
+                std::to_string(b.step) + " on " + b.node.stream + mode_text(*second.access) +
+                "it, and no stream, event or launch orders them";
+  finding.advice = race.is_of_copy ? "let the launch's stream wait for an event after the copy"
+                                   : "launch both in one stream, order them by an event, or give "
+                                     "each its own memory";
+  return finding;
+}
+
 std::vector<audit::Finding> PendingWork::look(const std::vector<audit::RankRecord>& ranks,
                                               const std::string& graph,
                                               std::vector<int>& others) const {
   std::vector<audit::Finding> found;
   for (const auto& [rank, all] : work_) {
-    audit::Graph pending;
-    for (const Work& work : all) {
-      audit::Node& node = pending.nodes.emplace_back(work.node);
-      node.captured_at = audit::kNever - 1;
-      for (const TaskId id : work.dependencies) {
-        const auto at =
-            std::lower_bound(all.begin(), all.end(), id,
-                             [](const Work& each, TaskId wanted) { return each.id < wanted; });
-        if (at == all.end() || at->id != id) continue;  // done before anyone watched
-        node.dependencies.push_back({.node = static_cast<int>(at - all.begin())});
-      }
-    }
     const audit::RankRecord& record = ranks[static_cast<std::size_t>(rank)];
+    const audit::Graph pending = graph_of(all);
     const audit::GraphUses uses(pending, audit::MemoryMap(record.allocations));
-    std::map<int, Race> races;  // by the other step
-    for (const audit::Conflict& conflict : uses.conflicts()) {
-      const Work& a = all[static_cast<std::size_t>(conflict.first->node)];
-      const Work& b = all[static_cast<std::size_t>(conflict.second->node)];
-      if (a.step != step_ && b.step != step_) continue;
-      const bool is_of_copy = a.is_copy || b.is_copy;
-      if (a.step == b.step && !is_of_copy) continue;  // the graph's own, or launches in a row
-      const int other = a.step == step_ ? b.step : a.step;
-      const std::string kind = is_of_copy ? "missing_edge" : "unordered_access";
-      const auto [at, is_new] = races.try_emplace(other, Race{kind, &conflict});
-      if (!is_new && at->second.kind == "missing_edge" && !is_of_copy) {
-        at->second = {kind, &conflict};
-      }
-    }
-    for (const auto& [other, race] : races) {
+    for (const auto& [other, race] : races_of(all, uses.conflicts())) {
       if (other != step_) others.push_back(other);
-      const audit::Use& first = *race.conflict->first;
-      const audit::Use& second = *race.conflict->second;
-      const Work& a = all[static_cast<std::size_t>(first.node)];
-      const Work& b = all[static_cast<std::size_t>(second.node)];
-      const audit::Use& mine = b.step == step_ ? second : first;
-      audit::Finding finding{.kind = race.kind, .graph = graph};
-      finding.node = pending.nodes[static_cast<std::size_t>(mine.node)].op;
-      finding.argument = mine.access->argument;
-      finding.rank = rank;
-      if (mine.allocation) {
-        finding.buffer = record.allocations[*mine.allocation].name;
-        finding.generation = record.allocations[*mine.allocation].generation;
-      }
-      finding.why = a.node.op + " of step " + std::to_string(a.step) + " on " + a.node.stream +
-                    mode_text(*first.access) + finding.buffer + ", " + b.node.op + " of step " +
-                    std::to_string(b.step) + " on " + b.node.stream + mode_text(*second.access) +
-                    "it, and no stream, event or launch orders them";
-      finding.advice = race.kind == "missing_edge"
-                           ? "let the launch's stream wait for an event after the copy"
-                           : "launch both in one stream, order them by an event, or give each its "
-                             "own memory";
-      found.push_back(std::move(finding));
+      found.push_back(finding_of(race, all, record));
+      found.back().graph = graph;
     }
   }
   return found;

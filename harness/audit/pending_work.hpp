@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "audit/finding.hpp"
+#include "audit/graph_uses.hpp"
 #include "audit/record.hpp"
 #include "runtime/host/scheduler.hpp"
 
@@ -41,6 +42,18 @@ class PendingWork final : public ScheduleObserver {
     std::vector<TaskId> dependencies;
     bool is_copy;  // to or from the device, by no graph
   };
+
+  // What this step and another do without an order.
+  struct Race {
+    bool is_of_copy;  // to or from the device, on one side at least
+    const audit::Conflict* conflict;
+  };
+
+  static audit::Graph graph_of(const std::vector<Work>& all);
+  std::map<int, Race> races_of(const std::vector<Work>& all,
+                               const std::vector<audit::Conflict>& conflicts) const;
+  audit::Finding finding_of(const Race& race, const std::vector<Work>& all,
+                            const audit::RankRecord& record) const;
 
   ScheduleObserver* next_;
   bool is_watching_ = false;

@@ -71,11 +71,10 @@ void RunAudit::follow_graphs(Engine& engine, Rank& rank) {
     const int handle = handle_of(*step);
     if (std::find(state.graphs.begin(), state.graphs.end(), handle) != state.graphs.end()) continue;
     std::vector<audit::Binding> bindings = record.bindings;
-    const auto own = bindings_of(engine.buffers_of(*step, rank.index));
+    const auto own = bindings_of(engine.buffers_of(*step, rank));
     bindings.insert(bindings.end(), own.begin(), own.end());
     record.graphs.push_back(graph_record(*step, rank.runtime.record_of({handle}),
-                                         std::move(bindings),
-                                         engine.planned_ops(*step, rank.index)));
+                                         std::move(bindings), engine.planned_ops(*step, rank)));
     state.graphs.push_back(handle);
     state.uses.push_back(std::make_unique<audit::GraphUses>(record.graphs.back(), *state.memory));
     state.fresh.push_back(step->name);

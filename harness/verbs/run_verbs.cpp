@@ -38,6 +38,14 @@ void describe_graph(const EngineStep& step, World& world, StepReport& report) {
   });
 }
 
+// What would damage memory that is not the step's is not launched at all.
+void refuse_launch(const std::vector<audit::Finding>& hazards) {
+  for (const audit::Finding& hazard : hazards) {
+    if (hazard.kind != "read_past_end") continue;
+    throw Failure("illegal_address", hazard.rank, hazard_text(hazard));
+  }
+}
+
 }  // namespace
 
 void perform(const verb::Capture& verb, const VerbCall& call) {
@@ -69,7 +77,8 @@ void compute(const ComputingStep& step, const VerbCall& call) {
   const EngineStep* graph = replay != nullptr ? engine.graph_of(request) : nullptr;
   const std::string graph_name = graph != nullptr ? graph->name : "";
   if (graph != nullptr) session.audit_launch(graph_name, call.report);
-  session.watch(request);
+  refuse_launch(call.report.hazards);
+  session.watch(request, graph);
   CheckedStep checked{.run = replay != nullptr ? engine.replay(request) : engine.eager(request),
                       .batch = batch,
                       .expect = call.expect,

@@ -173,6 +173,17 @@ TEST(GraphRules, BranchesThatShareACommunicatorNeedAnOrder) {
   EXPECT_THAT(build.kinds(), IsEmpty());
 }
 
+TEST(GraphRules, AllToAllNeedsAReceiveBufferOfItsOwn) {
+  RecordBuilder build;
+  const auto send = build.buffer("send", 64, Role::kInput);
+  const auto recv = build.buffer("recv", 64, Role::kScratch);
+  build.node("all_to_all", {build.read(send), build.write(recv)});
+  build.graph().nodes[0].exchange = "all_to_all";
+  EXPECT_THAT(build.kinds(), IsEmpty());
+  build.graph().nodes[0].accesses[1] = build.write(send);
+  EXPECT_THAT(build.kinds(), ElementsAre("unordered_access"));
+}
+
 TEST(GraphRules, OperationOfThePlanThatIsNotInTheGraphIsMissing) {
   RecordBuilder build;
   const auto scratch = build.buffer("recv", 64, Role::kScratch);
