@@ -4,7 +4,7 @@
 #include <cstring>
 #include <memory>
 
-#include "comm/simulated/plan_world.hpp"
+#include "comm/simulated/host_world.hpp"
 #include "core/error.hpp"
 #include "engine/engine.hpp"
 #include "engine/input_specs.hpp"
@@ -103,7 +103,7 @@ class StepWalk {
       : scenario_(scenario),
         strategy_(strategy),
         explained_(explained),
-        world_(scenario.world_size, scenario.graph.ubatches),
+        world_(scenario.world_size, 0, scenario.graph.ubatches, Backing::kNothing),
         engine_(scenario, strategy, world_) {
     explained_.inputs = inputs_of(scenario, engine_);
   }
@@ -195,9 +195,9 @@ class StepWalk {
     graphs.push_back(std::move(graph));
   }
 
-  ExplainedGraph describe(const EngineStep& step) const {
+  ExplainedGraph describe(const EngineStep& step) {
     ExplainedGraph graph{.name = step.name, .rows = step.rows, .ubatches = step.ubatches};
-    const GraphRecord& record = world_.runtime().record_of(step.ranks[0].graph);
+    const GraphRecord& record = world_.runtime(0).record_of(step.ranks[0].graph);
     for (const GraphNode& node : record.nodes) {
       const ExplainedOp op = dcp::describe(node, scenario_.world_size);
       add(op, graph.ops);
@@ -236,7 +236,7 @@ class StepWalk {
   const Scenario& scenario_;
   const Strategy& strategy_;
   ExplainedStrategy& explained_;
-  PlanWorld world_;
+  HostWorld world_;
   Engine engine_;
 };
 
