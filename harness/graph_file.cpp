@@ -13,6 +13,7 @@ namespace dcp {
 namespace {
 
 constexpr std::size_t kMaxFileBytes = std::size_t{512} << 20;
+constexpr std::size_t kMaxNodes = 50000;  // of a graph: orders are kept for each pair
 constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
 
 template <std::size_t N>
@@ -25,10 +26,15 @@ std::string text_or(const JsonNode& node, std::string_view field, std::string ot
   return found ? found->text() : std::move(otherwise);
 }
 
-std::int64_t integer_or(const JsonNode& node, std::string_view field, std::int64_t min,
+struct Range {
+  std::int64_t min = 0;
+  std::int64_t max = std::numeric_limits<std::int64_t>::max();
+};
+
+std::int64_t integer_or(const JsonNode& node, std::string_view field, Range range,
                         std::int64_t otherwise) {
   const auto found = node.find(field);
-  return found ? found->integer(min, kMost) : otherwise;
+  return found ? found->integer(range.min, range.max) : otherwise;
 }
 
 bool flag(const JsonNode& node, std::string_view field) {
@@ -78,8 +84,9 @@ audit::Allocation read_allocation(const JsonNode& node, audit::RankRecord& rank)
       rank.allocations.begin(), rank.allocations.end(), [&](const audit::Allocation& other) {
         return other.name == made.name && other.owner == made.owner;
       });
-  made.generation = static_cast<std::uint32_t>(integer_or(node, "generation", 1, generations + 1));
-  made.born = static_cast<audit::Moment>(integer_or(node, "born", 0, 0));
+  made.generation = static_cast<std::uint32_t>(integer_or(
+      node, "generation", {1, std::numeric_limits<std::uint32_t>::max()}, generations + 1));
+  made.born = static_cast<audit::Moment>(integer_or(node, "born", {}, 0));
   if (const auto died = node.find("died")) {
     made.died =
         static_cast<audit::Moment>(died->integer(static_cast<std::int64_t>(made.born), kMost));
@@ -169,11 +176,11 @@ audit::Node read_node(const JsonNode& node, int index, audit::Moment captured_at
       "accesses", "arguments", "exchange", "communicator"};
   allow(node, kFields);
   audit::Node made{.op = node.at("op").text(), .stream = text_or(node, "stream", "")};
-  made.ubatch = static_cast<int>(integer_or(node, "ubatch", -1, -1));
+  made.ubatch = static_cast<int>(integer_or(node, "ubatch", {-1, 1023}, -1));
   made.captured_at = static_cast<audit::Moment>(
-      integer_or(node, "captured_at", 0, static_cast<std::int64_t>(captured_at)));
+      integer_or(node, "captured_at", {}, static_cast<std::int64_t>(captured_at)));
   made.exchange = text_or(node, "exchange", "");
-  made.communicator = static_cast<std::uint64_t>(integer_or(node, "communicator", 0, 0));
+  made.communicator = static_cast<std::uint64_t>(integer_or(node, "communicator", {}, 0));
   if (const auto dependencies = node.find("dependencies")) {
     for (const JsonNode& each : dependencies->items()) {
       made.dependencies.push_back(read_dependency(each, index));
@@ -196,11 +203,15 @@ audit::Graph read_graph(const JsonNode& node, const audit::RankRecord& rank,
                                                        "nodes"};
   allow(node, kFields);
   audit::Graph graph{.name = node.at("name").text(),
-                     .rows = integer_or(node, "rows", 0, 0),
+                     .rows = integer_or(node, "rows", {}, 0),
                      .pool = text_or(node, "pool", "")};
   const auto captured_at = static_cast<audit::Moment>(node.at("captured_at").integer(0, kMost));
+  const std::vector<JsonNode> nodes = node.at("nodes").items();
+  if (nodes.size() > kMaxNodes) {
+    node.at("nodes").refuse("more than " + std::to_string(kMaxNodes) + " nodes");
+  }
   int index = 0;
-  for (const JsonNode& each : node.at("nodes").items()) {
+  for (const JsonNode& each : nodes) {
     graph.nodes.push_back(read_node(each, index++, captured_at, memory));
   }
   for (const audit::Binding& binding : rank.bindings) {
@@ -221,7 +232,7 @@ void keep_live_bindings(audit::RankRecord& rank) {
 audit::RankRecord read_rank(const JsonNode& node, int index, std::size_t& num_undeclared) {
   constexpr std::array<std::string_view, 3> kFields = {"rank", "allocations", "graphs"};
   allow(node, kFields);
-  audit::RankRecord rank{.rank = static_cast<int>(integer_or(node, "rank", 0, index))};
+  audit::RankRecord rank{.rank = static_cast<int>(integer_or(node, "rank", {0, 65535}, index))};
   for (const JsonNode& each : node.at("allocations").items()) {
     rank.allocations.push_back(read_allocation(each, rank));
     bind_role(each, rank.allocations.back(), rank);
@@ -229,6 +240,12 @@ audit::RankRecord read_rank(const JsonNode& node, int index, std::size_t& num_un
   const audit::MemoryMap memory(rank.allocations);
   for (const JsonNode& each : node.at("graphs").items()) {
     rank.graphs.push_back(read_graph(each, rank, memory));
+    const auto of_name = [&](const audit::Graph& other) {
+      return other.name == rank.graphs.back().name;
+    };
+    if (std::count_if(rank.graphs.begin(), rank.graphs.end(), of_name) > 1) {
+      each.at("name").refuse("another graph of the rank has this name");
+    }
     for (const audit::Node& made : rank.graphs.back().nodes) {
       num_undeclared += made.has_declaration ? 0 : 1;
     }

@@ -23,6 +23,8 @@ TEST_F(Audit, NamesTheBufferThatAGraphWasLeftOn) {
   EXPECT_NE(outcome.out.find("freed in step 1"), std::string::npos);
   const auto audit = nlohmann::json::parse(text_of("x.json")).at("audits").at(0);
   EXPECT_EQ(audit.at("hazards").at(0).at("buffer"), "workspace");
+  EXPECT_EQ(audit.at("hazards").size(), 1u) << "the same on both ranks is one finding";
+  EXPECT_EQ(audit.at("hazards").at(0).at("ranks"), (std::vector<int>{0, 1}));
   EXPECT_EQ(audit.at("graphs").size(), 4u);  // two on each rank
 }
 

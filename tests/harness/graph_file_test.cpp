@@ -104,6 +104,12 @@ TEST_F(GraphFileTest, RefusesWhatItDoesNotKnowWithItsPlace) {
                        "graphs": []}])")
                 .find("past the end of memory"),
             std::string::npos);
+  const std::string graph = R"({"name": "g", "captured_at": 0, "nodes": []})";
+  EXPECT_NE(refusal(R"([{"allocations": [], "graphs": [)" + graph + ", " + graph + "]}]")
+                .find("/ranks/0/graphs/1/name"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"([{"rank": 5000000000, "allocations": [], "graphs": []}])").find("/rank"),
+            std::string::npos);
   EXPECT_NE(refusal("[]").find("there must be a rank"), std::string::npos);
 }
 
