@@ -15,20 +15,6 @@ Json check_json(const LevelReport& level) {
   return json;
 }
 
-Json hazard_json(const audit::Finding& hazard) {
-  return {{"kind", hazard.kind},
-          {"graph", hazard.graph},
-          {"node", hazard.node},
-          {"node_index", hazard.node_index},
-          {"argument", hazard.argument},
-          {"buffer", hazard.buffer},
-          {"generation", hazard.generation},
-          {"rank", hazard.rank},
-          {"ubatch", hazard.ubatch},
-          {"why", hazard.why},
-          {"advice", hazard.advice}};
-}
-
 Json step_json(const StepReport& step) {
   Json json = {{"index", step.index},
                {"name", step.name},
@@ -87,6 +73,20 @@ Json scenario_json(const ScenarioReport& report) {
 }
 
 }  // namespace
+
+nlohmann::ordered_json hazard_json(const audit::Finding& hazard) {
+  return {{"kind", hazard.kind},
+          {"graph", hazard.graph},
+          {"node", hazard.node},
+          {"node_index", hazard.node_index},
+          {"argument", hazard.argument},
+          {"buffer", hazard.buffer},
+          {"generation", hazard.generation},
+          {"rank", hazard.rank},
+          {"ubatch", hazard.ubatch},
+          {"why", hazard.why},
+          {"advice", hazard.advice}};
+}
 
 nlohmann::ordered_json run_json(std::span<const ScenarioReport> reports,
                                 const BackendChoice& backend, std::uint64_t seed) {

@@ -9,6 +9,7 @@
 #include "engine/engine.hpp"
 #include "engine/input_specs.hpp"
 #include "harness/scenario_runner.hpp"
+#include "harness/step_runner.hpp"
 #include "harness/verbs/verbs.hpp"
 
 namespace dcp {
@@ -120,6 +121,8 @@ class StepWalk {
       std::visit([&](const auto& verb) { take(verb, step, explained); }, step.verb);
     } catch (const StepError& error) {
       explained.error = {error.kind(), error.why()};
+    } catch (const ApiError& error) {
+      explained.error = {std::string(kind_of(error)), error.what()};
     }
   }
 
@@ -148,6 +151,9 @@ class StepWalk {
   void take(const verb::Replay& verb, const Step&, ExplainedStep& explained) {
     const Batch& used = batch(verb.batch);
     const EngineStep* graph = engine_.graph_of({.batch = used, .graph = verb.graph});
+    if (graph == nullptr && !verb.graph.empty()) {
+      throw StepError("no_such_graph", "no graph is named '" + verb.graph + "'");
+    }
     if (graph == nullptr) return run_eagerly(used, explained);
     explained.batch = used.name;
     explained.graph = graph->name;

@@ -48,6 +48,7 @@ class Session {
 
   // Adds to the report the hazards that are new, and those of the graph that the step launches.
   void audit(StepReport& report);
+  const std::vector<audit::RankRecord>& record() const { return audit_.ranks(); }
   void audit_launch(const std::string& graph, StepReport& report);
 
   // Takes note of what the step will enqueue where that may stay pending with others; then adds the

@@ -23,7 +23,8 @@ bool is_bad_input(const std::string& kind) {
   return std::find(kBadInput.begin(), kBadInput.end(), kind) != kBadInput.end();
 }
 
-// The kind of a call that the runtime refused.
+}  // namespace
+
 std::string_view kind_of(const ApiError& error) {
   if (error.code() == ApiErrorCode::kStreamCaptureUnjoined) return "unjoined_fork";
   if (error.call() == "cudaMalloc" || error.call() == "cudaMallocHost") {
@@ -31,8 +32,6 @@ std::string_view kind_of(const ApiError& error) {
   }
   return "capture_illegal_call";
 }
-
-}  // namespace
 
 StepRunner::StepRunner(const Scenario& scenario, const Strategy& strategy,
                        const RunOptions& options)

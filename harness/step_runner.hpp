@@ -6,8 +6,12 @@
 
 #include "harness/schedule_trace.hpp"
 #include "harness/session.hpp"
+#include "runtime/api_error.hpp"
 
 namespace dcp {
+
+// The kind of error that a call is which the runtime refused.
+std::string_view kind_of(const ApiError& error);
 
 class StepRunner {
  public:
@@ -22,6 +26,7 @@ class StepRunner {
   void finish();
 
   Coverage coverage();
+  const std::vector<audit::RankRecord>& record() const { return session_.record(); }
   const StepReport& last_report() const { return reports_.back(); }
   std::vector<StepReport> reports() const { return {reports_.begin(), reports_.end()}; }
 
