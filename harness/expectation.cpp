@@ -60,7 +60,7 @@ bool names_values(const Expect& expect) { return !expect.out.empty() || !expect.
 
 bool is_held_to_reference(const Expect& expect, const StepReport& report) {
   return expects_mismatch(expect) ||
-         (checks_reference(expect) && report.hazards.empty() && !report.races);
+         (checks_reference(expect) && report.hazards.empty() && !report.is_tainted);
 }
 
 std::string list_text(const std::vector<std::int64_t>& values) {
