@@ -13,6 +13,7 @@
 
 #include "comm/world.hpp"
 #include "core/data.hpp"
+#include "engine/engine_view.hpp"
 #include "engine/memory_budget.hpp"
 #include "engine/rank_inputs.hpp"
 #include "engine/upload.hpp"
@@ -71,32 +72,6 @@ struct StepRun {
   // Of a step that is not waited for: what it leaves, copied by the stream right after it, because
   // a later step may run in the same buffers before anyone looks. `step` is this one then.
   std::unique_ptr<EngineStep> copy = nullptr;
-};
-
-// What a buffer is for.
-enum class BufferUse : std::uint8_t {
-  kInput,     // loaded before every step
-  kMetadata,  // the same, derived from the batch
-  kState,     // outlives steps: the cache
-  kScratch,   // holds nothing between steps
-  kOutput,    // read after a step
-  kHeld,      // allocated by a step of the scenario, which keeps it
-};
-
-struct NamedBuffer {
-  std::string name;
-  int ubatch;  // -1: of all
-  BufferUse use;
-  Buffer buffer;
-};
-
-// An op as the plan enqueues it.
-struct PlannedOp {
-  std::string name;
-  std::string stream;
-  std::vector<std::byte> params;  // none of a collective
-  std::vector<Access> accesses;
-  bool is_collective = false;
 };
 
 // Values of one layer, decoded: contiguous, without head padding.
@@ -250,13 +225,6 @@ class Engine {
 
   // What the rank's metadata buffers should hold of the batch of a run, and what they hold, by
   // name; only once all is drained.
-  struct MetadataArray {
-    std::string name;
-    int ubatch;
-    std::vector<std::int64_t> expected;  // tail included
-    std::vector<std::int64_t> found;
-    std::size_t batch_size;  // entries before the tail
-  };
   std::vector<MetadataArray> metadata_of(const StepRun& run, Rank& rank) const;
 
   // Whether the next batch goes to the device in another order than that of the launch's stream.

@@ -73,7 +73,7 @@ std::vector<PlannedOp> Engine::planned_ops(const EngineStep& step, const Rank& r
   return std::move(recorder.ops());
 }
 
-std::vector<Engine::MetadataArray> Engine::metadata_of(const StepRun& run, Rank& rank) const {
+std::vector<MetadataArray> Engine::metadata_of(const StepRun& run, Rank& rank) const {
   const RankState& state = *ranks_[static_cast<std::size_t>(rank.index)];
   std::vector<MetadataArray> arrays;
   for (std::size_t u = 0; u < run.step->ubatches.size(); ++u) {

@@ -54,6 +54,7 @@ std::string hazard_text(const audit::Finding& hazard);
 
 // Adds a line to the report's problems for every hazard that is not expected, and for every
 // expected one that no hazard matches.
+// A step that expects a mismatch, and names no hazard, need not name what explains it.
 void hold_to_hazards(const Expect& expect, StepReport& report);
 
 // "[0, 3]".

@@ -55,7 +55,7 @@ struct StepReport {
   std::int64_t launches = 0;                // of the graph, on each rank
   std::vector<LevelReport> checks;
   std::vector<audit::Finding> hazards;
-  bool races = false;  // with a later step, which has the hazard
+  bool is_tainted = false;  // by a hazard, its own or one that another step or process has
   std::vector<FailureReport> failures;
   std::optional<ErrorReport> error;
   std::vector<RankReport> ranks;

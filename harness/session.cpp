@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "harness/audit/agreement.hpp"
 #include "harness/schedule_trace.hpp"
 #include "harness/verbs/verbs.hpp"
 
@@ -96,7 +97,7 @@ void Session::audit_pending(const std::string& graph, StepReport& report) {
   std::vector<int> others;
   add_new(pending_work_.look(audit_.ranks(), graph, others), report.hazards);
   for (const Deferred& each : deferred_) {
-    each.report->races |=
+    each.report->is_tainted |=
         std::find(others.begin(), others.end(), each.report->index) != others.end();
   }
   pending_work_.watch(false);
@@ -110,9 +111,10 @@ bool Session::is_deferred(const StepReport& report) const {
 
 // A hazard that is known already explains what the launch left.
 void Session::check_now(const CheckedStep& step, StepReport& report) {
-  if (report.hazards.empty()) {
+  if (!any_process(*world_, !report.hazards.empty())) {
     report.hazards = result_audit_.look(*world_, engine(), audit_, step.run);
   }
+  report.is_tainted |= any_process(*world_, !report.hazards.empty());
   checker_.check(engine(), step, report);
 }
 

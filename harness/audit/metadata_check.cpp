@@ -13,14 +13,14 @@ struct Difference {
   std::string_view advice;
 };
 
-std::string entry_text(const Engine::MetadataArray& array, std::size_t at) {
+std::string entry_text(const MetadataArray& array, std::size_t at) {
   return "entry " + std::to_string(at) + " of " + array.name + " is " +
          std::to_string(array.found[at]) + ", the batch's is " + std::to_string(array.expected[at]);
 }
 
 // What a wrong entry means: a value of the batch before, a slot or page of nobody, or an earlier
 // step's tail.
-Difference difference_of(const Engine::MetadataArray& array, std::size_t at,
+Difference difference_of(const MetadataArray& array, std::size_t at,
                          const std::vector<std::int64_t>& before) {
   if (at >= array.batch_size) {
     return {"stale_tail",
@@ -48,7 +48,7 @@ Difference difference_of(const Engine::MetadataArray& array, std::size_t at,
 }
 
 // What an entry past the batch must say to whoever looks at it: no rows, no keys, no slot.
-std::int64_t neutral_tail(const Engine::MetadataArray& array) {
+std::int64_t neutral_tail(const MetadataArray& array) {
   if (array.name == "slot_mapping") return -1;
   const bool counts_rows = array.name == "query_start_loc" && array.batch_size > 0;
   return counts_rows ? array.expected[array.batch_size - 1] : 0;
@@ -74,7 +74,7 @@ void ResultAudit::check_metadata(const Engine& engine, const StepRun& run, Rank&
                                  RankResult& result) {
   if (run.copy != nullptr) return;
   const auto& before = before_[static_cast<std::size_t>(rank.index)];
-  for (Engine::MetadataArray& array : engine.metadata_of(run, rank)) {
+  for (MetadataArray& array : engine.metadata_of(run, rank)) {
     std::fill(array.expected.begin() + static_cast<std::ptrdiff_t>(array.batch_size),
               array.expected.end(), neutral_tail(array));
     const std::string key = array.name + " " + std::to_string(array.ubatch);

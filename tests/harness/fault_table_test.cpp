@@ -1,6 +1,7 @@
 // docs/FAULTS.md says what each fault scenario ends in.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -54,6 +55,11 @@ TEST(FaultTable, HasEveryScenarioWithAllThatItExpects) {
       EXPECT_FALSE(name.ends_with("-sound") && kind.starts_with("hazard")) << name;
     }
     rows.erase(name);
+    const bool is_faulty = std::any_of(kinds.begin(), kinds.end(), [](const std::string& kind) {
+      return kind.starts_with("hazard");
+    });
+    const fs::path twin = entry.path().parent_path() / (name + "-sound.yaml");
+    EXPECT_TRUE(!is_faulty || fs::exists(twin)) << name << " has no sound twin";
   }
   for (const auto& [name, row] : rows) ADD_FAILURE() << "no scenario is named " << name;
   EXPECT_GE(num_files, 60);

@@ -106,6 +106,29 @@ TEST(Hazards, ResultOfALaunchWithAHazardIsNotChecked) {
       << "what is named is held to";
 }
 
+TEST(Hazards, AnExpectedMismatchMayHaveAHazardThatExplainsIt) {
+  const std::string grown = "  - eager: four\n    expect: {hazards: [stale_pointer]}\n";
+  const std::string mismatch = "  - replay: two\n    expect: {failures: [mismatch]}\n";
+  EXPECT_EQ(problems(run(grown + mismatch), 2), "");
+  EXPECT_THAT(problems(run(grown + "  - replay: two\n"), 2), HasSubstr("hazard stale_pointer"));
+  EXPECT_EQ(problems(run("  - skip: {op: combine}\n" + mismatch), 2), "");
+  EXPECT_THAT(problems(run("  - skip: {op: combine}\n  - replay: two\n    expect: {failures: "
+                           "[mismatch], hazards: [uninit_read]}\n"),
+                       2),
+              HasSubstr("hazard unwritten_output"))
+      << "what is named is held to";
+}
+
+TEST(Hazards, OfMemoryThatIsGivenBackOnPurposeCountWhereTheyAreMet) {
+  const ScenarioReport report = run("  - free: {buffer: workspace}\n  - replay: two\n");
+  EXPECT_THAT(kinds(report.steps[1]), ElementsAre("stale_pointer", "stale_pointer"));
+  EXPECT_EQ(problems(report, 1), "");
+  EXPECT_THAT(problems(report, 2), HasSubstr("hazard stale_pointer"));
+  EXPECT_THAT(
+      problems(run("  - free: {buffer: workspace}\n    expect: {hazards: [pool_alias]}\n"), 1),
+      HasSubstr("hazard stale_pointer"));
+}
+
 TEST(Hazards, AGraphThatIsCapturedAnewHasNone) {
   const ScenarioReport report =
       run("  - eager: four\n    expect: {hazards: [stale_pointer]}\n  - capture: all\n"
