@@ -67,6 +67,15 @@ std::vector<Audited> audit_scenarios(const Options& options) {
   return all;
 }
 
+// A record has been captured already: there is nothing left to choose.
+void require_no_choice(const Options& options) {
+  const bool chooses = !options.strategies.empty() || !options.overrides.empty() ||
+                       !options.filter.empty() || options.seed;
+  if (!chooses) return;
+  throw InputError({.file = "dcpsim"},
+                   "'--strategy', '--set', '--seed' and '--filter' do not apply to '--graph'");
+}
+
 Audited audit_graph_file(const std::string& path) {
   GraphFile file = read_graph_file(path);
   Audited audited{.file = path, .strategy = "", .record = {}, .findings = {}};
@@ -97,6 +106,7 @@ void write_pages(const std::vector<Audited>& all, const Options& options) {
 }  // namespace
 
 int audit_command(const Options& options) {
+  if (!options.graph_path.empty()) require_no_choice(options);
   for (const auto* path : {&options.json_path, &options.dot_path, &options.html_path}) {
     if (!path->empty()) require_writable(*path);
   }

@@ -64,6 +64,7 @@ TEST_F(Audit, ReadsGraphsOfAnotherProgram) {
   EXPECT_NE(text_of("g.html").find("&lt;staging&gt;"), std::string::npos);
   EXPECT_EQ(run("audit --graph " + path("g.html")).exit_code, 2);
   EXPECT_EQ(run("audit").exit_code, 2);
+  EXPECT_EQ(run("audit --graph " + path("g.json") + " --set layers=2").exit_code, 2);
   EXPECT_EQ(run("run --graph " + path("g.json")).exit_code, 2);
   EXPECT_EQ(run("audit " + path("g.json") + " --graph " + path("g.json")).exit_code, 2);
 }
