@@ -15,6 +15,7 @@
 #include "comm/make_world.hpp"
 #include "core/scenario_reader.hpp"
 #include "engine/engine.hpp"
+#include "harness/audit/run_audit.hpp"
 #include "harness/step_runner.hpp"
 #include "strategies/registry.hpp"
 
@@ -38,6 +39,15 @@ layers: 1
 graph: {capture_sizes: [8]}
 batches:
   long: {seq_lens: [4096, 4095, 4094, 4093, 4092, 4091, 4090, 4089]}
+)";
+
+const std::string kManyLayers = R"(
+world_size: 8
+model: tiny
+layers: 61
+graph: {capture_sizes: [8]}
+batches:
+  few: {seq_lens: [9, 5, 14]}
 )";
 
 const Strategy& strategy_of(const std::string& name) { return *find_strategy(name); }
@@ -81,6 +91,19 @@ void capture(benchmark::State& state, const std::string& text, const std::string
   Engine engine(scenario, strategy_of(strategy), *world);
   const std::int64_t rows = scenario.graph.capture_sizes->front();
   for ([[maybe_unused]] auto iteration : state) engine.capture("g", rows);
+  state.SetItemsProcessed(state.iterations());
+}
+
+// What the audit adds to the capture of one graph.
+void audit_capture(benchmark::State& state, const std::string& text, const std::string& strategy) {
+  const Scenario scenario = parse_scenario("bench", text);
+  const auto world = make_world({.world_size = scenario.world_size, .seed = 1});
+  Engine engine(scenario, strategy_of(strategy), *world);
+  engine.capture("g", scenario.graph.capture_sizes->front());
+  for ([[maybe_unused]] auto iteration : state) {
+    RunAudit audit(*world);
+    if (!audit.look(engine, 0).empty()) state.SkipWithError("the capture has hazards");
+  }
   state.SetItemsProcessed(state.iterations());
 }
 
@@ -133,6 +156,7 @@ int main(int count, char** arguments) {
   dcp::add("kimi_k3", dcp::step, dcp::kKimiK3);
   dcp::add("tiny_capture", dcp::capture, dcp::kTiny);
   dcp::add("kimi_k3_capture", dcp::capture, dcp::kKimiK3);
+  dcp::add("audit_61_layers", dcp::audit_capture, dcp::kManyLayers);
   benchmark::RegisterBenchmark("reader", dcp::reader)->Unit(benchmark::kMillisecond);
   benchmark::RegisterBenchmark("corpus", dcp::corpus)
       ->MeasureProcessCPUTime()

@@ -45,6 +45,9 @@ po::options_description scenario_options() {
   option("junit", text("FILE"), "also write the result as JUnit XML");
   option("trace", text("FILE"), "write what ran when as Chrome trace events; one scenario only");
   option("dump", text("DIR"), "write every tensor of every computing step as safetensors");
+  option("dot", text("FILE"), "audit: write the graphs for graphviz; one scenario only");
+  option("html", text("FILE"), "audit: write one page of graphs, memory and findings; likewise");
+  option("graph", text("FILE"), "audit: graphs of another program in place of a PATH");
   return options;
 }
 
@@ -191,7 +194,9 @@ const Command& command_of(const std::string& word, std::span<const Command> comm
 void require_fitting(const Options& options, const po::variables_map& values) {
   const std::string command = in_quotes(options.command->name);
   if (options.command->takes_paths) {
-    if (options.paths.empty()) refuse(command + " needs a PATH: a file or a folder");
+    const bool has_graph = values.count("graph") != 0;
+    if (options.paths.empty() && !has_graph) refuse(command + " needs a PATH: a file or a folder");
+    if (!options.paths.empty() && has_graph) refuse("'--graph' stands in the place of a PATH");
     for (const std::string& path : options.paths) {
       std::error_code error;  // of a loop of links, say: the file's reader tells it
       const auto type = std::filesystem::symlink_status(path, error).type();
@@ -229,6 +234,8 @@ void take_report_paths(const po::variables_map& values, Options& options) {
   take("junit", options.junit_path);
   take("trace", options.trace_path);
   take("dump", options.dump_path);
+  take("dot", options.dot_path);
+  take("html", options.html_path);
 }
 
 }  // namespace
@@ -262,6 +269,7 @@ Options parse_command_line(const std::vector<std::string>& arguments,
   if (options.backend.backend == Backend::kCuda) options.jobs = 1;
   take_report_paths(values, options);
   options.filter = text_of(values, "filter");
+  options.graph_path = text_of(values, "graph");
   options.verbose = values.count("verbose") != 0;
   options.color = wants_color(values.count("no-color") != 0, std::getenv("NO_COLOR"),
                               isatty(STDOUT_FILENO) != 0);

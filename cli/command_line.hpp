@@ -38,10 +38,13 @@ struct Options {
   std::string junit_path;
   std::string trace_path;
   std::string dump_path;  // a folder
-  int jobs = 1;           // scenarios at a time, >= 1; default: one for each core
-  std::string filter;     // glob for scenarios; empty: all
-  bool color = false;     // stdout takes colour
-  bool progress = false;  // stderr is a terminal that may show what is running
+  std::string dot_path;
+  std::string html_path;
+  std::string graph_path;  // read, not written: a record of another program's graphs; "": none
+  int jobs = 1;            // scenarios at a time, >= 1; default: one for each core
+  std::string filter;      // glob for scenarios; empty: all
+  bool color = false;      // stdout takes colour
+  bool progress = false;   // stderr is a terminal that may show what is running
   bool verbose = false;
   bool show_help = false;
   bool show_version = false;

@@ -18,8 +18,8 @@ namespace {
 void be_quiet(dcp::Options& options) {
   if (std::freopen("/dev/null", "w", stdout) == nullptr) return;
   options.progress = false;
-  for (std::string* path :
-       {&options.json_path, &options.junit_path, &options.trace_path, &options.dump_path}) {
+  for (std::string* path : {&options.json_path, &options.junit_path, &options.trace_path,
+                            &options.dump_path, &options.dot_path, &options.html_path}) {
     path->clear();
   }
 }

@@ -31,6 +31,7 @@ Json step_json(const StepReport& step) {
   json["checks"] = Json::array();
   for (const LevelReport& check : step.checks) json["checks"].push_back(check_json(check));
   json["hazards"] = Json::array();
+  for (const audit::Finding& hazard : step.hazards) json["hazards"].push_back(hazard_json(hazard));
   json["failures"] = Json::array();
   for (const FailureReport& failure : step.failures) {
     json["failures"].push_back(
@@ -72,6 +73,20 @@ Json scenario_json(const ScenarioReport& report) {
 }
 
 }  // namespace
+
+nlohmann::ordered_json hazard_json(const audit::Finding& hazard) {
+  return {{"kind", hazard.kind},
+          {"graph", hazard.graph},
+          {"node", hazard.node},
+          {"node_index", hazard.node_index},
+          {"argument", hazard.argument},
+          {"buffer", hazard.buffer},
+          {"generation", hazard.generation},
+          {"rank", hazard.rank},
+          {"ubatch", hazard.ubatch},
+          {"why", hazard.why},
+          {"advice", hazard.advice}};
+}
 
 nlohmann::ordered_json run_json(std::span<const ScenarioReport> reports,
                                 const BackendChoice& backend, std::uint64_t seed) {

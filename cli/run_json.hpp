@@ -10,6 +10,8 @@
 
 namespace dcp {
 
+nlohmann::ordered_json hazard_json(const audit::Finding& hazard);
+
 // `seed`: of the schedule.
 nlohmann::ordered_json run_json(std::span<const ScenarioReport> reports,
                                 const BackendChoice& backend, std::uint64_t seed);

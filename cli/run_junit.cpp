@@ -8,6 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "harness/expectation.hpp"
+
 namespace dcp {
 
 namespace {
@@ -96,6 +98,9 @@ ptree step_case(const ScenarioReport& report, const StepReport& step) {
                            (step.what.empty() ? "" : " " + step.what) +
                            (step.name.empty() ? "" : " (" + step.name + ")");
   ptree element = test_case(report, what, step.seconds);
+  std::string hazards;
+  for (const audit::Finding& hazard : step.hazards) hazards += hazard_text(hazard) + "\n";
+  if (!hazards.empty()) element.put("system-out", xml_text(hazards));
   if (step.problems.empty()) return element;
   std::string all;
   for (const std::string& problem : step.problems) all += problem + "\n";

@@ -72,6 +72,9 @@ void print_step(std::ostream& out, const StepReport& step, const RunText& style)
     if (step.error)
       out << "        expected error " << step.error->kind << ": "
           << printable_text(step.error->why) << '\n';
+    for (const audit::Finding& hazard : step.hazards) {
+      out << "        expected hazard " << printable_text(hazard_text(hazard)) << '\n';
+    }
     for (const FailureReport& failure : step.failures) {
       out << "        expected failure " << failure.kind << ": " << printable_text(failure.why)
           << '\n';

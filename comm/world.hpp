@@ -28,6 +28,9 @@ class World {
   // Whether this process runs the rank: each_rank() calls the program for those that it runs.
   virtual bool has_rank(int /*rank*/) const { return true; }
 
+  // Whether buffers have bytes: nothing is ever run in a world without.
+  virtual bool has_bytes() const { return true; }
+
   // `of_ranks[r]` is what the process of rank r put there; afterwards it is so in every process.
   virtual void share(std::vector<std::vector<std::byte>>& /*of_ranks*/) {}
 

@@ -36,6 +36,7 @@ constexpr Kind kHazards[] = {
     {"not_bit_stable", "the bits depend on a value that should not matter"},
     {"missing_edge", "a node lacks the edge that its inputs need"},
     {"parallel_branches_one_comm", "two branches without an order use one communicator"},
+    {"undeclared_access", "an op's arguments and the memory that it declares do not agree"},
 };
 
 constexpr Kind kFailures[] = {
@@ -98,6 +99,13 @@ constexpr Kind kSettable[] = {
     {"block_table", "the pages of the next step"},
     {"strategy", "the combine strategy, of the step's rank"},
     {"ubatch", "the ubatch that the next exchange claims to be"},
+    {"keep", "a metadata buffer that the next batch is not loaded into"},
+    {"keep_tail", "a metadata buffer whose tail the next batch does not reset"},
+    {"num_requests", "the number of requests that the next capture or eager step passes by value"},
+    {"max_seq_len", "the length of a request that the next capture is made for, at most"},
+    {"workspace_ubatch", "whose workspace all ubatches of the next capture or eager step use"},
+    {"drop_edge", "an order that the next capture or eager step lacks: fork, join or append"},
+    {"load_stream", "the stream that the metadata of the next replay goes up on"},
 };
 
 constexpr Kind kBuffers[] = {

@@ -14,11 +14,17 @@ const Allocation& Ledger::add(std::string name, std::string owner, const std::by
                           .owner = std::move(owner),
                           .generation = static_cast<std::uint32_t>(same + 1),
                           .data = data,
-                          .size_bytes = size_bytes});
+                          .size_bytes = size_bytes,
+                          .born = ++now_});
   return allocations_.back();
 }
 
-void Ledger::mark_freed(std::uint32_t id) { allocations_.at(id).live = false; }
+void Ledger::mark_freed(std::uint32_t id, Ending ending) {
+  Allocation& allocation = allocations_.at(id);
+  allocation.live = false;
+  allocation.died = ++now_;
+  allocation.ending = ending;
+}
 
 const Allocation* Ledger::find(const void* address) const {
   const Allocation* found = nullptr;

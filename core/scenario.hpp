@@ -179,7 +179,7 @@ struct Grow {
 struct Allocate {
   std::string name;
   std::int64_t size_bytes = 0;
-  std::string where = "device";  // device | capture | pool | host_pinned
+  std::string where = "device";  // device | capture | pool | host_pinned | host
 };
 struct Free {
   BufferRef buffer;
@@ -217,6 +217,8 @@ struct Skip {
 struct DuringCapture {
   std::string call;
   bool other_thread = false;
+  std::optional<BufferRef> from;  // of a copy, as below
+  std::optional<BufferRef> to;
 };
 struct Throw {
   std::string at;

@@ -24,10 +24,11 @@ class PartialAttentionStage : public Stage {
 
   void plan(const StepShape& shape, BufferPlan& plan) const override {
     if (shape.num_splits == 1) return;
-    const std::size_t states = static_cast<std::size_t>(shape.num_tokens) * shape.num_heads *
-                               static_cast<std::size_t>(shape.num_splits);
-    plan.add("split_out", states * shape.head_dim * sizeof(float), Lifetime::kWorkspace);
-    plan.add("split_lse", states * sizeof(float), Lifetime::kWorkspace);
+    plan.add("split_out", DType::kFp32,
+             {shape.num_splits, shape.num_tokens, shape.num_heads, shape.head_dim},
+             Lifetime::kWorkspace);
+    plan.add("split_lse", DType::kFp32, {shape.num_splits, shape.num_tokens, shape.num_heads},
+             Lifetime::kWorkspace);
   }
 
   void enqueue(const StageContext& context, int layer) const override {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "core/error.hpp"
@@ -6,6 +7,12 @@
 #include "engine/memory_needs.hpp"
 
 namespace dcp {
+
+namespace {
+
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
+
+}  // namespace
 
 Engine::RankState::RankState(Rank& rank, const Scenario& scenario, const StepPlan& plan,
                              const Capacity& capacity)
@@ -73,6 +80,7 @@ Engine::Engine(const Scenario& scenario, const Strategy& strategy, World& world)
       data_(scenario),
       capacity_(make_capacity(scenario)),
       plan_(scenario, strategy, capacity_.max_num_tokens),
+      budget_(world.has_bytes() ? MemoryBudget() : MemoryBudget(kUnlimited)),
       handed_lse_(scenario.lse) {
   budget_.take(input_bytes(scenario, plan_, capacity_), "the KV cache and the inputs");
   ranks_.resize(static_cast<std::size_t>(world.world_size()));
@@ -114,12 +122,14 @@ RankStep Engine::make_rank_step(Rank& rank, const RankState& state, const Engine
     const auto own = [&](std::string_view buffer_name, std::size_t size_bytes) {
       return ubatch.owned.emplace_back(rank.runtime.allocate(buffer_name, size_bytes));
     };
+    const UbatchState& owner = state.ubatches[static_cast<std::size_t>(
+        odd_.workspace_ubatch.value_or(static_cast<int>(u)))];
     BufferSet shared;
     const WorkspaceNeed need = need_of(scenario_, needed, step.ubatches[u].num_rows);
     if (scenario_.workspace.policy == WorkspacePolicy::kFixed) {
-      shared = state.ubatches[u].fixed;
+      shared = owner.fixed;
     } else if (scenario_.workspace.policy == WorkspacePolicy::kGrowable) {
-      shared = carve_workspace(state.ubatches[u].workspace.block(), needed);
+      shared = carve_workspace(owner.workspace.block(), needed);
     } else if (need.asked_bytes != need.used_bytes) {
       shared =
           carve_workspace(own("workspace", std::max(need.asked_bytes, need.used_bytes)), needed);
@@ -132,7 +142,7 @@ RankStep Engine::make_rank_step(Rank& rank, const RankState& state, const Engine
   return made;
 }
 
-void Engine::enqueue_step(Rank& rank, RankState& state, const StepLanes& to) {
+void Engine::enqueue_step(Rank& rank, RankState& state, const StepLanes& to, const Oddities& odd) {
   const EngineStep& step = to.step;
   const RankStep& mine = to.mine != nullptr ? *to.mine : step.ranks[rank.index];
   std::vector<Lane> lanes;
@@ -157,8 +167,10 @@ void Engine::enqueue_step(Rank& rank, RankState& state, const StepLanes& to) {
                      .forked = own.forked,
                      .joined = own.joined,
                      .appended = own.appended,
-                     .previous = u == 0 ? nullptr : &lanes[u - 1]});
+                     .previous = u == 0 ? nullptr : &lanes[u - 1],
+                     .dropped = odd.dropped_edge});
     inputs.push_back(state.inputs.view(static_cast<int>(u), step.ubatches[u].first_row));
+    if (odd.num_requests) inputs[u].batch.num_requests = *odd.num_requests;
     contexts.push_back({.lane = lanes[u],
                         .shape = mine.ubatches[u].shape,
                         .buffers = mine.ubatches[u].buffers,

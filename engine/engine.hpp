@@ -13,6 +13,7 @@
 
 #include "comm/world.hpp"
 #include "core/data.hpp"
+#include "engine/engine_view.hpp"
 #include "engine/memory_budget.hpp"
 #include "engine/rank_inputs.hpp"
 #include "engine/upload.hpp"
@@ -44,6 +45,10 @@ struct EngineStep {
   std::int64_t rows = 0;
   std::vector<Ubatch> ubatches;
   std::vector<RankStep> ranks;
+
+  // Bounds that the capture froze; a batch beyond them is refused.
+  std::optional<std::int64_t> max_requests = {};
+  std::optional<std::int64_t> max_seq_len = {};
 };
 
 // A step to run.
@@ -205,7 +210,29 @@ class Engine {
   // none of that name, or one without a stated shape.
   std::optional<TensorBits> read_workspace(const WorkspaceRef& ref) const;
 
+  // The graph that a replay launches; null: it would run eagerly. StepError as replay().
+  const EngineStep* graph_of(const StepRequest& request);
+
+  // Buffers that the next step on the rank would use, and those that steps allocated.
+  std::vector<NamedBuffer> buffers_of(int rank) const;
+
+  // Buffers that a step uses besides those.
+  std::vector<NamedBuffer> buffers_of(const EngineStep& step, const Rank& rank) const;
+
+  // What a step enqueues on a rank, recorded and not run: the ops of the plan, whatever became of
+  // them when the step was captured.
+  std::vector<PlannedOp> planned_ops(const EngineStep& step, const Rank& rank);
+
+  // What the rank's metadata buffers should hold of the batch of a run, and what they hold, by
+  // name; only once all is drained.
+  std::vector<MetadataArray> metadata_of(const StepRun& run, Rank& rank) const;
+
+  // Whether the next batch goes to the device in another order than that of the launch's stream.
+  bool loads_elsewhere() const { return odd_.load_stream.has_value(); }
+
   const Capacity& capacity() const { return capacity_; }
+  const StepPlan& plan() const { return plan_; }
+  const std::vector<std::unique_ptr<EngineStep>>& graphs() const { return graphs_; }
   std::vector<std::int64_t> graph_sizes() const;  // rows of the graphs, ascending, none twice
   const InputData& data() const { return data_; }
 
@@ -226,6 +253,15 @@ class Engine {
   };
 
   void each_rank(const std::function<void(Rank&, RankState&)>& program);
+  // What `set` bends in the next step that is captured, eager, or, where it says so, replayed.
+  struct Oddities {
+    std::optional<int> workspace_ubatch;       // whose workspace every ubatch uses
+    std::optional<std::int32_t> num_requests;  // passed by value
+    std::optional<std::int64_t> max_seq_len;   // that the capture is made for
+    LaneEdge dropped_edge = LaneEdge::kNone;
+    std::optional<std::string> load_stream;  // that a replay's metadata goes up on
+  };
+
   // What a rank enqueues: its part of the step, in `stream` ("": its own), from `mine` while the
   // step is not complete.
   struct StepLanes {
@@ -235,7 +271,7 @@ class Engine {
   };
 
   RankStep make_rank_step(Rank& rank, const RankState& state, const EngineStep& step);
-  void enqueue_step(Rank& rank, RankState& state, const StepLanes& to);
+  void enqueue_step(Rank& rank, RankState& state, const StepLanes& to, const Oddities& odd);
   // As each_rank, for the ranks of a run.
   void each_rank(const std::vector<int>& ranks,
                  const std::function<void(Rank&, RankState&)>& program);
@@ -243,7 +279,7 @@ class Engine {
   BatchLayout lay_out(const Batch& batch) const;
   void require_memory_for_checks(std::int64_t rows) const;
   void load_metadata(const StepRun& run, const std::string& stream);
-  void load(const StepRun& run, const std::string& stream);
+  void load(const StepRun& run, const std::string& stream, const std::string& metadata_stream);
   void poison_results(const StepRun& run, const std::string& stream);
   void take_pending(const StepRequest& request, const EngineStep& step, const BatchLayout& layout);
   void launch(const StepRun& run, const StepRequest& request);
@@ -269,6 +305,8 @@ class Engine {
   void take_workspace(const std::vector<int>& ranks, std::size_t ubatch, const WorkspaceNeed& need);
   void act(std::vector<CaptureAction>& actions, bool at_end, Rank& rank, Stream origin);
   void require_lse_tag() const;
+  void copy_during_next_capture(const verb::DuringCapture& what, std::optional<int> rank);
+  bool set_odd(const verb::Set& what);  // false: the key is another's
   void read_ubatch(Rank& rank, const UbatchStep& step, int layer, RankLayerValues& values) const;
 
   const Scenario& scenario_;
@@ -289,6 +327,8 @@ class Engine {
   bool workspace_locked_ = false;
   LseTag handed_lse_;                   // what attention hands over
   std::vector<CaptureAction> actions_;  // inside the next capture
+
+  Oddities odd_;
   std::vector<Mark> marks_;
   std::set<std::pair<int, std::uint32_t>> freed_;  // rank, buffer
 };

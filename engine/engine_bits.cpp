@@ -98,7 +98,10 @@ std::optional<TensorBits> Engine::read_workspace(const WorkspaceRef& ref) const 
   const BufferPlan plan = plan_.buffers(ubatch.shape);
   const auto spec = std::find_if(plan.specs().begin(), plan.specs().end(),
                                  [&](const BufferSpec& each) { return each.name == ref.name; });
-  if (buffer == nullptr || spec == plan.specs().end() || spec->shape.empty()) return std::nullopt;
+  if (buffer == nullptr || spec == plan.specs().end() || spec->shape.empty() ||
+      spec->lifetime != Lifetime::kWorkspace) {
+    return std::nullopt;
+  }
   TensorBits tensor{.dtype = spec->dtype, .shape = spec->shape, .bytes = {}};
   world_.each_rank([&](Rank& rank) {
     if (rank.index != ref.rank) return;

@@ -1,6 +1,7 @@
 // What steps of a scenario do inside captures, to streams, and to single dynamic values.
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <stdexcept>
 
 #include "core/error.hpp"
@@ -67,6 +68,15 @@ std::int64_t value_within(const verb::Set& what, std::int64_t low, std::int64_t 
   return value;
 }
 
+constexpr std::int64_t kMaxRequests = std::int64_t{1} << 20;
+
+LaneEdge edge_named(const std::string& name) {
+  if (name == "fork") return LaneEdge::kFork;
+  if (name == "join") return LaneEdge::kJoin;
+  if (name == "append") return LaneEdge::kAppend;
+  throw std::invalid_argument("set.drop_edge must be fork, join or append, not " + name);
+}
+
 std::string tag_text(const LseTag& tag) {
   return std::string(name(tag.dtype)) + " in base " + (tag.base == LseBase::kTwo ? "2" : "e");
 }
@@ -80,7 +90,29 @@ void Engine::act(std::vector<CaptureAction>& actions, bool at_end, Rank& rank, S
   }
 }
 
+// The bytes are read by each launch, from wherever the host had them.
+void Engine::copy_during_next_capture(const verb::DuringCapture& what, std::optional<int> rank) {
+  in_turn(rank, [&](Rank& each, RankState& state) {
+    const Buffer to = find_buffer(*what.to, each).buffer;
+    const auto pageable = state.pageable.find(what.from->buffer);
+    const bool is_pageable = pageable != state.pageable.end();
+    const Buffer from = is_pageable ? Buffer{pageable->second.data(), pageable->second.size(), 0}
+                                    : find_buffer(*what.from, each).buffer;
+    during_next_capture(
+        {.rank = each.index,
+         .at_end = false,
+         .run = [from, to, is_pageable, name = what.from->buffer](Runtime& runtime, Stream origin) {
+           if (is_pageable) {
+             throw StepError("capture_pageable_h2d", "a captured copy reads '" + name +
+                                                         "', host memory that is not pinned");
+           }
+           runtime.copy(origin, to.data, from.data, std::min(from.size_bytes, to.size_bytes));
+         }});
+  });
+}
+
 void Engine::call_during_next_capture(const verb::DuringCapture& what, std::optional<int> rank) {
+  if (what.to) return copy_during_next_capture(what, rank);
   const ApiCall call = call_named(what.call);
   const auto ranks = rank ? std::vector<int>{*rank} : all_ranks(scenario_);
   for (const int index : ranks) {
@@ -131,6 +163,23 @@ void Engine::require_lse_tag() const {
                       ", the combine takes one of " + tag_text(agreed));
 }
 
+bool Engine::set_odd(const verb::Set& what) {
+  if (what.key == "load_stream") {
+    odd_.load_stream = what.value;
+  } else if (what.key == "num_requests") {
+    odd_.num_requests = static_cast<std::int32_t>(value_within(what, 0, kMaxRequests));
+  } else if (what.key == "max_seq_len") {
+    odd_.max_seq_len = value_within(what, 0, std::numeric_limits<std::int32_t>::max());
+  } else if (what.key == "workspace_ubatch") {
+    odd_.workspace_ubatch = static_cast<int>(value_within(what, 0, scenario_.graph.ubatches));
+  } else if (what.key == "drop_edge") {
+    odd_.dropped_edge = edge_named(what.value);
+  } else {
+    return false;
+  }
+  return true;
+}
+
 void Engine::set(const verb::Set& what, std::optional<int> rank) {
   const auto ranks = rank ? std::vector<int>{*rank} : all_ranks(scenario_);
   if (what.key == "lse_base") {
@@ -152,6 +201,11 @@ void Engine::set(const verb::Set& what, std::optional<int> rank) {
   } else if (what.key == "block_table") {
     const auto block = static_cast<std::int32_t>(value_within(what, 0, capacity_.num_blocks));
     each_rank(ranks, [&](Rank&, RankState& state) { state.inputs.force_blocks(block); });
+  } else if (what.key == "keep" || what.key == "keep_tail") {
+    each_rank(ranks, [&](Rank&, RankState& state) {
+      state.inputs.keep(what.value, what.key == "keep_tail");
+    });
+  } else if (set_odd(what)) {
   } else if (what.key == "ubatch") {
     const std::int64_t ubatch = integer_value(what);
     if (ubatch < 0 || ubatch >= scenario_.graph.ubatches) {

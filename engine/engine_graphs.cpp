@@ -46,7 +46,7 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
       CaptureGuard guard(rank.runtime, origin, scenario_.graph.capture_mode);
       act(actions, false, rank, origin);
       RankStep captured = make_rank_step(rank, state, *step);
-      enqueue_step(rank, state, {.step = *step, .stream = "", .mine = &captured});
+      enqueue_step(rank, state, {.step = *step, .stream = "", .mine = &captured}, odd_);
       // What a capture leaves to others of its pool: everything that lives no longer than a launch.
       const bool allocates = std::any_of(actions.begin(), actions.end(),
                                          [](const CaptureAction& action) { return action.at_end; });
@@ -61,9 +61,13 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
       step->ranks[rank.index] = std::move(captured);
     });
   } catch (...) {  // no rank keeps a graph that the others do not have
+    odd_ = {};
     destroy(*step);
     throw;
   }
+  step->max_requests = odd_.num_requests;
+  step->max_seq_len = odd_.max_seq_len;
+  odd_ = {};
   graphs_.push_back(std::move(step));
   drain();  // what left the capture by mistake
 }
@@ -98,6 +102,21 @@ EngineStep* Engine::find_graph(const std::string& name) {
   const auto found = std::find_if(graphs_.begin(), graphs_.end(),
                                   [&](const auto& step) { return step->name == name; });
   return found == graphs_.end() ? nullptr : found->get();
+}
+
+const EngineStep* Engine::graph_of(const StepRequest& request) {
+  const std::int64_t rows = lay_out(request.batch).rows;
+  if (request.graph.empty()) return graph_for(request.batch, rows);
+  const EngineStep* step = find_graph(request.graph);
+  if (step == nullptr) {
+    throw StepError("no_such_graph", "no graph is named '" + request.graph + "'");
+  }
+  if (rows > step->rows) {
+    throw StepError("capacity", "graph " + step->name + " holds " + std::to_string(step->rows) +
+                                    " rows, batch " + request.batch.name + " has " +
+                                    std::to_string(rows));
+  }
+  return step;
 }
 
 // The smallest graph that holds the rows and has the batch's ubatches; of equal ones, the latest.

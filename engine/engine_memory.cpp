@@ -88,6 +88,10 @@ void Engine::allocate(const verb::Allocate& what, std::optional<int> rank) {
                                                        : runtime.allocate(what.name, size);
   };
   const auto ranks = rank ? std::vector<int>{*rank} : all_ranks(scenario_);
+  if (what.where == "host") {
+    in_turn(rank, [&](Rank&, RankState& state) { state.pageable[what.name].resize(size); });
+    return;
+  }
   if (what.where == "device" || what.where == "host_pinned") {
     each_rank(ranks, [&](Rank& each, RankState&) { add(each.index, each.runtime); });
     return;

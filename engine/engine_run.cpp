@@ -1,6 +1,7 @@
 // Running steps: the batch goes into the buffers, the graph is launched or the ops are enqueued,
 // and the engine waits or copies the results aside.
 #include <algorithm>
+#include <utility>
 
 #include "core/error.hpp"
 #include "engine/engine_state.hpp"
@@ -19,6 +20,19 @@ std::vector<int> ranks_of(const StepRequest& request, const Scenario& scenario) 
   std::vector<int> ranks = request.ranks.empty() ? all_ranks(scenario) : request.ranks;
   std::sort(ranks.begin(), ranks.end());
   return ranks;
+}
+
+void require_captured_bounds(const EngineStep& step, const BatchLayout& layout) {
+  const auto require = [&](std::optional<std::int64_t> bound, std::int64_t value,
+                           const std::string& what) {
+    if (!bound || value <= *bound) return;
+    throw StepError("replay_exceeds_captured_bound",
+                    "graph " + step.name + " was captured for " + what + " up to " +
+                        std::to_string(*bound) + ", the batch has " + std::to_string(value));
+  };
+  require(step.max_requests, layout.num_requests(), "numbers of requests");
+  const auto longest = std::max_element(layout.seq_lens.begin(), layout.seq_lens.end());
+  require(step.max_seq_len, longest == layout.seq_lens.end() ? 0 : *longest, "lengths");
 }
 
 }  // namespace
@@ -54,13 +68,14 @@ void Engine::load_metadata(const StepRun& run, const std::string& stream) {
   });
 }
 
-void Engine::load(const StepRun& run, const std::string& stream) {
+void Engine::load(const StepRun& run, const std::string& stream,
+                  const std::string& metadata_stream) {
   each_rank(run.ranks, [&](Rank& rank, RankState& state) {
     Upload to_device = upload(rank, state.stream(rank.runtime, stream));
     state.inputs.load_data(to_device, data_, run.layout);
     to_device.finish();
   });
-  load_metadata(run, stream);
+  load_metadata(run, metadata_stream);
 }
 
 // A replay that does nothing must not find the right answer of the step before. What attention
@@ -117,30 +132,22 @@ void Engine::launch(const StepRun& run, const StepRequest& request) {
 }
 
 StepRun Engine::replay(const StepRequest& request) {
-  const Batch& batch = request.batch;
-  BatchLayout layout = lay_out(batch);
-  const EngineStep* step =
-      request.graph.empty() ? graph_for(batch, layout.rows) : find_graph(request.graph);
-  if (step == nullptr && !request.graph.empty()) {
-    throw StepError("no_such_graph", "no graph is named '" + request.graph + "'");
-  }
+  BatchLayout layout = lay_out(request.batch);
+  const EngineStep* step = graph_of(request);
   if (step == nullptr) {
     const std::int64_t rows = layout.rows;
     StepRun run = run_eagerly(request, std::move(layout));
     run.eager_rows = rows;
     return run;
   }
-  if (layout.rows > step->rows) {
-    throw StepError("capacity", "graph " + step->name + " holds " + std::to_string(step->rows) +
-                                    " rows, batch " + batch.name + " has " +
-                                    std::to_string(layout.rows));
-  }
+  require_captured_bounds(*step, layout);
   require_memory_for_checks(step->rows);
   take_pending(request, *step, layout);
   release_eager_step();
   StepRun run{.step = step, .layout = std::move(layout), .ranks = ranks_of(request, scenario_)};
   poison_results(run, request.stream);
-  load(run, request.stream);
+  const auto load_stream = std::exchange(odd_.load_stream, std::nullopt);
+  load(run, request.stream, load_stream.value_or(request.stream));
   launch(run, request);
   if (!request.wait) copy_results(run, request.stream);
   return run;
@@ -171,10 +178,11 @@ StepRun Engine::run_eagerly(const StepRequest& request, BatchLayout layout) {
     eager_->ranks[rank.index] = make_rank_step(rank, state, *eager_);
   });
   poison_results(run, request.stream);
-  load(run, request.stream);
+  load(run, request.stream, request.stream);
   each_rank(run.ranks, [&](Rank& rank, RankState& state) {
-    enqueue_step(rank, state, {.step = *eager_, .stream = request.stream});
+    enqueue_step(rank, state, {.step = *eager_, .stream = request.stream}, odd_);
   });
+  odd_ = {};
   if (request.wait) {
     drain();
     return run;

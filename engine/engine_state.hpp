@@ -40,6 +40,9 @@ struct Engine::RankState {
   std::optional<int> claimed_ubatch;        // that the exchanges of the next step claim to be
   Event outside;                            // never recorded in a capture
   std::map<std::string, Buffer> allocated;  // by steps
+
+  // By steps, in host memory that no device knows.
+  std::map<std::string, std::vector<std::byte>> pageable;
 };
 
 // Indices of all ranks.

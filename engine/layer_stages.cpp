@@ -15,7 +15,9 @@ class KvAppendStage final : public Stage {
     const StepShape& shape = context.shape;
     const Lane& lane = context.lane;
     // A request that is cut between ubatches sees the keys that earlier ubatches append.
-    if (lane.previous != nullptr) lane.rank.runtime.wait(lane.compute, lane.previous->appended);
+    if (lane.previous != nullptr && lane.dropped != LaneEdge::kAppend) {
+      lane.rank.runtime.wait(lane.compute, lane.previous->appended);
+    }
     lane.enqueue<KvAppend>({.new_kv = new_kv_of_layer(context, layer),
                             .kv_cache = kv_cache_of_layer(context, layer),
                             .slot_mapping = context.inputs.slot_mapping,
@@ -94,6 +96,7 @@ class OutProjStage final : public Stage {
     if (all_heads && num_heads != shape.num_heads) {
       out = heads_from(out, shape.rank * shape.heads_per_rank);
     }
+    if (context.inputs.zero_query) out.data = nullptr;  // it is not read, so it is no argument
     context.lane.enqueue<OutProj>({.out = out,
                                    .next_query = query_.local(shape, context.buffers, layer + 1),
                                    .num_tokens = shape.num_tokens,

@@ -10,6 +10,7 @@ namespace dcp {
 class MemoryBudget {
  public:
   MemoryBudget();  // a share of this machine's memory
+  explicit MemoryBudget(double limit_bytes) : limit_bytes_(limit_bytes) {}
 
   // StepError capacity where the bytes do not fit beside those taken before. `what` they are for.
   void require(double size_bytes, std::string_view what) const;

@@ -60,20 +60,8 @@ std::vector<std::int32_t> flat_block_table(const RankBatch& batch, std::int64_t 
 
 Metadata::Metadata(Runtime& runtime, const MetadataCapacity& capacity)
     : runtime_(runtime), capacity_(capacity) {
-  const auto rows = static_cast<std::size_t>(capacity.rows);
-  const std::size_t pages = rows * static_cast<std::size_t>(capacity.pages_per_request);
-  const auto allocate = [&](std::string_view name, std::size_t size_bytes) {
-    buffers_.add(name, runtime_.allocate(name, size_bytes));
-  };
-  allocate("query_start_loc", (rows + 1) * sizeof(std::int32_t));
-  allocate("seq_lens", rows * sizeof(std::int32_t));
-  allocate("causal_bounds", rows * sizeof(std::int32_t));
-  allocate("block_table", pages * sizeof(std::int32_t));
-  allocate("slot_mapping", rows * sizeof(std::int64_t));
-  if (capacity.new_tokens) {
-    allocate("new_seq_lens", rows * sizeof(std::int32_t));
-    allocate("new_bounds", rows * sizeof(std::int32_t));
-    allocate("new_first_rows", rows * sizeof(std::int32_t));
+  for (const InputSpec& spec : metadata_specs(capacity)) {
+    buffers_.add(spec.name, runtime_.allocate(spec.name, spec.size_bytes()));
   }
 
   constexpr std::size_t kSlack = 16;  // each array starts 16-byte aligned
@@ -84,29 +72,51 @@ Metadata::Metadata(Runtime& runtime, const MetadataCapacity& capacity)
   }
 }
 
-void Metadata::load(Stream stream, Upload& upload, const RankBatch& batch) {
+// Calls visit(name, values, tail, capacity) for each buffer.
+template <class Visit>
+void Metadata::each_array(const RankBatch& batch, const Visit& visit) const {
   const std::int64_t rows = capacity_.rows;
   const std::int64_t stride = capacity_.pages_per_request;
+  visit("query_start_loc", batch.query_start_loc, batch.query_start_loc.back(), rows + 1);
+  visit("seq_lens", batch.seq_lens, 0, rows);
+  visit("causal_bounds", batch.causal_bounds, 0, rows);
+  visit("block_table", flat_block_table(batch, stride), 0, rows * stride);
+  visit("slot_mapping", batch.slot_mapping, -1, rows);
+  if (!capacity_.new_tokens) return;
+  visit("new_seq_lens", batch.new_seq_lens, 0, rows);
+  visit("new_bounds", batch.new_bounds, 0, rows);
+  visit("new_first_rows", batch.new_first_rows, 0, rows);
+}
+
+void Metadata::load(Stream stream, Upload& upload, const RankBatch& batch,
+                    const KeptMetadata& kept) {
   // A staging may still be read by a load that is pending: then the upload brings its own.
   std::vector<std::byte> own(upload.stream() ? staging_[0].size_bytes : 0);
   StagingWriter writer(upload.stream() ? own.data() : staging_[next_staging_].data);
   if (!upload.stream()) next_staging_ = 1 - next_staging_;
-  writer.add(buffers_.at("query_start_loc"), batch.query_start_loc, batch.query_start_loc.back(),
-             rows + 1);
-  writer.add(buffers_.at("seq_lens"), batch.seq_lens, 0, rows);
-  writer.add(buffers_.at("causal_bounds"), batch.causal_bounds, 0, rows);
-  writer.add(buffers_.at("block_table"), flat_block_table(batch, stride), 0, rows * stride);
-  writer.add<std::int64_t>(buffers_.at("slot_mapping"), batch.slot_mapping, -1, rows);
-  if (capacity_.new_tokens) {
-    writer.add(buffers_.at("new_seq_lens"), batch.new_seq_lens, 0, rows);
-    writer.add(buffers_.at("new_bounds"), batch.new_bounds, 0, rows);
-    writer.add(buffers_.at("new_first_rows"), batch.new_first_rows, 0, rows);
-  }
+  each_array(batch, [&](std::string_view name, const auto& values, auto tail, std::int64_t size) {
+    if (name == kept.whole) return;
+    if (name == kept.tail) size = static_cast<std::int64_t>(values.size());
+    using T = typename std::decay_t<decltype(values)>::value_type;
+    writer.add<T>(buffers_.at(name), values, tail, size);
+  });
   if (upload.stream()) {
     writer.write_all(upload);
   } else {
     writer.copy_all(runtime_, stream);
   }
+}
+
+std::vector<MetadataValues> Metadata::values(const RankBatch& batch) const {
+  std::vector<MetadataValues> all;
+  each_array(batch, [&](std::string_view name, const auto& values, auto tail, std::int64_t size) {
+    MetadataValues& array = all.emplace_back();
+    array.name = name;
+    array.values.assign(values.begin(), values.end());
+    array.batch_size = values.size();
+    array.values.resize(static_cast<std::size_t>(size), tail);
+  });
+  return all;
 }
 
 void Metadata::set_view(StepInputs& view) const {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/batch_layout.hpp"
+#include "engine/input_specs.hpp"
 #include "engine/step_inputs.hpp"
 #include "engine/upload.hpp"
 #include "runtime/runtime.hpp"
@@ -14,10 +15,17 @@
 
 namespace dcp {
 
-struct MetadataCapacity {
-  std::int64_t rows;  // rows, and requests
-  std::int64_t pages_per_request;
-  bool new_tokens;  // also what is asked of new tokens where they are attended to apart
+// What a load leaves as it is, on purpose: a buffer, the tail of a buffer.
+struct KeptMetadata {
+  std::string whole = {};
+  std::string tail = {};
+};
+
+// One array of a batch's metadata as a buffer should hold it.
+struct MetadataValues {
+  std::string name;
+  std::vector<std::int64_t> values;  // tail included
+  std::size_t batch_size;            // entries before the tail
 };
 
 class Metadata {
@@ -26,7 +34,10 @@ class Metadata {
 
   // Enqueues the copies of the batch into the buffers, tails reset: requests past the batch have no
   // rows and no keys. While nothing is pending two stagings are used in turn; else the upload's.
-  void load(Stream stream, Upload& upload, const RankBatch& batch);
+  void load(Stream stream, Upload& upload, const RankBatch& batch, const KeptMetadata& kept = {});
+
+  // What load() puts into each buffer.
+  std::vector<MetadataValues> values(const RankBatch& batch) const;
 
   // Fills in the fields of the view that are metadata.
   void set_view(StepInputs& view) const;
@@ -35,6 +46,9 @@ class Metadata {
   void rebind(const std::string& name, const Buffer& buffer) { buffers_.add(name, buffer); }
 
  private:
+  template <class Visit>
+  void each_array(const RankBatch& batch, const Visit& visit) const;
+
   Runtime& runtime_;
   MetadataCapacity capacity_;
   BufferSet buffers_;

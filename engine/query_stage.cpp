@@ -20,13 +20,15 @@ class GatheredQuery final : public QueryStage {
 
   void plan(const StepShape& shape, BufferPlan& plan) const override {
     if (shape.layers > 1) {
-      plan.add("q_next", shape.layers * query_bytes(shape, num_local_heads(shape)),
+      plan.add("q_next", shape.dtype,
+               {shape.layers, shape.num_tokens, num_local_heads(shape), shape.qk_head_dim},
                Lifetime::kActivation);
     }
     if (gathers_input_ || (gathers_next_ && shape.layers > 1)) {
       // Kernels of fixed head count read padded_num_heads in the last token's row too.
       const int heads = std::max(shape.num_heads, shape.padded_num_heads);
-      plan.add("q_gathered", shape.layers * query_bytes(shape, heads), Lifetime::kActivation);
+      plan.add("q_gathered", shape.dtype,
+               {shape.layers, shape.num_tokens, heads, shape.qk_head_dim}, Lifetime::kActivation);
     }
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <stdexcept>
 
 #include "core/poison.hpp"
 #include "kernels/empty_row_mode.hpp"
@@ -54,18 +55,29 @@ RankInputs::RankInputs(Runtime& runtime, const Scenario& scenario, const StepPla
   view_.block_size = scenario.kv.block_size;
   view_.softmax_scale = static_cast<float>(scenario.model.softmax_scale);
   view_.zero_query = scenario.data.kind == DataKind::kMean;
-  allocate_all(capacity);
+  for (const InputSpec& spec : data_specs(scenario, plan, capacity)) {
+    buffers_.add(spec.name, runtime_.allocate(spec.name, spec.size_bytes()));
+  }
+  bind();
+  for (int u = 0; u < scenario_.graph.ubatches; ++u) {
+    metadata_.emplace_back(runtime_, metadata_capacity(scenario, capacity));
+  }
   Upload upload(runtime_, std::nullopt);
   set_stub(upload, verb::StubMode::kExact);
-}
-
-void RankInputs::allocate(std::string_view name, std::size_t size_bytes) {
-  buffers_.add(name, runtime_.allocate(name, size_bytes));
 }
 
 void RankInputs::rebind(const std::string& name, const Buffer& buffer) {
   buffers_.add(name, buffer);
   bind();
+}
+
+void RankInputs::keep(const std::string& name, bool tail_only) {
+  if (metadata_.front().buffers().find(name) == nullptr) {
+    std::string known;
+    for (const auto& [each, buffer] : metadata_.front().buffers().all()) known += " " + each;
+    throw std::invalid_argument("no metadata buffer is named '" + name + "'; there are:" + known);
+  }
+  (tail_only ? kept_.tail : kept_.whole) = name;
 }
 
 void RankInputs::bind() {
@@ -77,35 +89,6 @@ void RankInputs::bind() {
   if (scenario_.data.kind != DataKind::kGiven) return;
   view_.given_out = buffers_.at<std::byte>("given_out");
   view_.given_lse = buffers_.at<std::byte>("given_lse");
-}
-
-void RankInputs::allocate_all(const Capacity& capacity) {
-  const auto rows = static_cast<std::size_t>(capacity.max_num_tokens);
-  const std::size_t query_bytes =
-      static_cast<std::size_t>(shape_.qk_head_dim) * size_bytes(shape_.dtype);
-  const std::size_t kv_bytes =
-      static_cast<std::size_t>(shape_.kv_row_dim) * size_bytes(shape_.dtype);
-  const auto slots = static_cast<std::size_t>(capacity.num_blocks * scenario_.kv.block_size);
-  const std::size_t layers = static_cast<std::size_t>(shape_.layers);
-
-  allocate("q", rows * num_input_heads_ * query_bytes);
-  allocate("new_kv", layers * rows * kv_bytes);
-  allocate("kv_cache", layers * slots * kv_bytes);
-  if (scenario_.data.kind == DataKind::kGiven) {
-    const std::size_t heads = rows * static_cast<std::size_t>(shape_.padded_num_heads);
-    allocate("given_out", heads * shape_.head_dim * size_bytes(shape_.dtype));
-    allocate("given_lse", heads * size_bytes(shape_.lse.dtype));
-  }
-
-  allocate("empty_row_mode", sizeof(std::int32_t));
-  bind();
-  const bool splits = scenario_.attention_split == AttentionSplit::kContextThenNew;
-  for (int u = 0; u < scenario_.graph.ubatches; ++u) {
-    metadata_.emplace_back(runtime_,
-                           MetadataCapacity{.rows = capacity.max_num_tokens,
-                                            .pages_per_request = capacity.pages_per_request,
-                                            .new_tokens = splits});
-  }
 }
 
 StepInputs RankInputs::view(int ubatch, std::int64_t first_row, const std::byte* query) const {
@@ -134,8 +117,9 @@ void RankInputs::load_metadata(Stream stream, Upload& upload, const BatchLayout&
   forced_slot_.reset();
   forced_block_.reset();
   for (std::size_t u = 0; u < ubatches.size(); ++u) {
-    metadata_[u].load(stream, upload, ubatch_of(batch, ubatches[u]));
+    metadata_[u].load(stream, upload, ubatch_of(batch, ubatches[u]), kept_);
   }
+  kept_ = {};
 }
 
 void RankInputs::load_data(Upload& upload, const InputData& data, const BatchLayout& layout) {
@@ -143,6 +127,13 @@ void RankInputs::load_data(Upload& upload, const InputData& data, const BatchLay
              make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks));
   load_new_tokens(upload, data, layout);
   if (scenario_.data.kind == DataKind::kGiven) load_given(upload, layout);
+}
+
+std::vector<MetadataValues> RankInputs::metadata_values(const BatchLayout& layout,
+                                                        const std::vector<Ubatch>& ubatches,
+                                                        std::size_t ubatch) const {
+  const RankBatch batch = make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks);
+  return metadata_.at(ubatch).values(ubatch_of(batch, ubatches[ubatch]));
 }
 
 // Page by page: pages of the batch before are poisoned, so that a key that is read by mistake

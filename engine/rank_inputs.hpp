@@ -42,6 +42,15 @@ class RankInputs {
   void force_slots(std::int64_t slot) { forced_slot_ = slot; }
   void force_blocks(std::int32_t block) { forced_block_ = block; }
 
+  // The next batch that is loaded leaves this metadata buffer as it is; or, of its tail alone, what
+  // is there. std::invalid_argument where there is none of that name.
+  void keep(const std::string& name, bool tail_only);
+
+  // What the metadata buffers of a ubatch should hold of the batch.
+  std::vector<MetadataValues> metadata_values(const BatchLayout& layout,
+                                              const std::vector<Ubatch>& ubatches,
+                                              std::size_t ubatch) const;
+
   // Enqueues the copies of each ubatch's part of the batch's metadata.
   void load_metadata(Stream stream, Upload& upload, const BatchLayout& layout,
                      const std::vector<Ubatch>& ubatches);
@@ -54,8 +63,6 @@ class RankInputs {
   void set_stub(Upload& upload, verb::StubMode mode);
 
  private:
-  void allocate_all(const Capacity& capacity);
-  void allocate(std::string_view name, std::size_t size_bytes);
   void bind();
   void load_cache(Upload& upload, const InputData& data, const BatchLayout& layout,
                   const RankBatch& batch);
@@ -71,6 +78,7 @@ class RankInputs {
   BufferSet buffers_;
   std::optional<std::int64_t> forced_slot_;
   std::optional<std::int32_t> forced_block_;
+  KeptMetadata kept_;
   StepInputs view_{};                     // without metadata, from row 0
   std::vector<Metadata> metadata_;        // per ubatch
   std::vector<std::int32_t> used_pages_;  // by the batch that was loaded last

@@ -49,16 +49,16 @@ std::byte* kv_cache_of_layer(const StageContext& context, int layer) {
 }
 
 void plan_activations(const StepShape& shape, bool keeps_all_heads, BufferPlan& plan) {
-  const auto layers = static_cast<std::size_t>(shape.layers);
-  const auto rows = static_cast<std::size_t>(partial_rows(shape));
-  const std::size_t out_rows = combined_rows_of_layer(shape, keeps_all_heads);
-  plan.add("partial_out", layers * rows * shape.head_dim * size_bytes(shape.dtype),
+  const std::int64_t layers = shape.layers;
+  const std::int64_t rows = shape.num_tokens;
+  const std::int64_t heads = keeps_all_heads ? shape.num_heads : shape.heads_per_rank;
+  plan.add("partial_out", shape.dtype, {layers, rows, shape.padded_num_heads, shape.head_dim},
            Lifetime::kActivation);
-  plan.add("partial_lse", layers * rows * size_bytes(shape.lse.dtype), Lifetime::kActivation);
-  plan.add("out", layers * out_rows * shape.head_dim * size_bytes(shape.dtype),
+  plan.add("partial_lse", shape.lse.dtype, {layers, rows, shape.padded_num_heads},
            Lifetime::kActivation);
+  plan.add("out", shape.dtype, {layers, rows, heads, shape.head_dim}, Lifetime::kActivation);
   if (shape.return_lse) {
-    plan.add("lse", layers * out_rows * sizeof(float), Lifetime::kActivation);
+    plan.add("lse", DType::kFp32, {layers, rows, heads}, Lifetime::kActivation);
   }
 }
 
@@ -86,12 +86,13 @@ Combined combined_rows(const StepShape& shape, const BufferSet& buffers, bool ke
 }
 
 void plan_states(const StepShape& shape, bool keeps_all_heads, BufferPlan& plan) {
-  const std::size_t rows = shape.layers * combined_rows_of_layer(shape, keeps_all_heads);
-  const std::size_t out_bytes = rows * shape.head_dim * size_bytes(shape.dtype);
-  plan.add("context_out", out_bytes, Lifetime::kActivation);
-  plan.add("context_lse", rows * sizeof(float), Lifetime::kActivation);
-  plan.add("new_out", out_bytes, Lifetime::kActivation);
-  plan.add("new_lse", rows * sizeof(float), Lifetime::kActivation);
+  const std::int64_t heads = keeps_all_heads ? shape.num_heads : shape.heads_per_rank;
+  for (const std::string state : {"context", "new"}) {
+    plan.add(state + "_out", shape.dtype, {shape.layers, shape.num_tokens, heads, shape.head_dim},
+             Lifetime::kActivation);
+    plan.add(state + "_lse", DType::kFp32, {shape.layers, shape.num_tokens, heads},
+             Lifetime::kActivation);
+  }
 }
 
 AttentionStates states(const StepShape& shape, const BufferSet& buffers, bool keeps_all_heads,

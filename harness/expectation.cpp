@@ -43,13 +43,24 @@ void lay_over(Expect& expect, const Expect& own) {
   if (own.eager_rows) expect.eager_rows = own.eager_rows;
 }
 
+// Bits that differ are a hazard of results that are right.
 bool checks_reference(const Expect& expect) {
-  return expect.hazards.empty() && expect.failures.empty() && !expect.error;
+  const bool lifts =
+      std::any_of(expect.hazards.begin(), expect.hazards.end(),
+                  [](const auto& wanted) { return wanted.kind != "not_bit_stable"; });
+  return !lifts && expect.failures.empty() && !expect.error;
 }
 
 bool expects_mismatch(const Expect& expect) {
   return std::any_of(expect.failures.begin(), expect.failures.end(),
                      [](const ExpectedFinding& wanted) { return wanted.kind == "mismatch"; });
+}
+
+bool names_values(const Expect& expect) { return !expect.out.empty() || !expect.lse.empty(); }
+
+bool is_held_to_reference(const Expect& expect, const StepReport& report) {
+  return expects_mismatch(expect) ||
+         (checks_reference(expect) && report.hazards.empty() && !report.is_tainted);
 }
 
 std::string list_text(const std::vector<std::int64_t>& values) {
@@ -60,6 +71,47 @@ std::string list_text(const std::vector<std::int64_t>& values) {
   }
   if (values.size() <= kShown) return text + "]";
   return text + ", ... (" + std::to_string(values.size()) + " in all)]";
+}
+
+namespace {
+
+// Of what the entry names; ranks are merged where it names none.
+bool matches(const ExpectedFinding& wanted, const audit::Finding& found) {
+  return wanted.kind == found.kind && (!wanted.graph || *wanted.graph == found.graph) &&
+         (!wanted.buffer || *wanted.buffer == found.buffer) &&
+         (!wanted.node || *wanted.node == found.node) &&
+         (!wanted.rank || *wanted.rank == found.rank) &&
+         (!wanted.ubatch || *wanted.ubatch == found.ubatch);
+}
+
+}  // namespace
+
+std::string hazard_text(const audit::Finding& hazard) {
+  std::string text = hazard.kind;
+  if (!hazard.graph.empty()) text += ", graph " + hazard.graph;
+  if (hazard.rank >= 0) text += ", rank " + std::to_string(hazard.rank);
+  if (hazard.ubatch > 0) text += ", ubatch " + std::to_string(hazard.ubatch);
+  if (!hazard.buffer.empty()) {
+    text += ", buffer " + hazard.buffer;
+    if (hazard.generation > 0) text += "@" + std::to_string(hazard.generation);
+  }
+  return text + ": " + hazard.why + "; what to do: " + hazard.advice;
+}
+
+void hold_to_hazards(const Expect& expect, StepReport& report) {
+  for (const audit::Finding& hazard : report.hazards) {
+    const bool expected =
+        std::any_of(expect.hazards.begin(), expect.hazards.end(),
+                    [&](const ExpectedFinding& wanted) { return wanted.kind == hazard.kind; });
+    const bool explains = expects_mismatch(expect) && expect.hazards.empty();
+    if (!expected && !explains) report.problems.push_back("hazard " + hazard_text(hazard));
+  }
+  for (const ExpectedFinding& wanted : expect.hazards) {
+    const bool found =
+        std::any_of(report.hazards.begin(), report.hazards.end(),
+                    [&](const audit::Finding& hazard) { return matches(wanted, hazard); });
+    if (!found) report.problems.push_back("expected hazard " + wanted.kind + ", none was found");
+  }
 }
 
 namespace {

@@ -26,6 +26,12 @@ bool checks_reference(const Expect& expect);
 // what falls short.
 bool expects_mismatch(const Expect& expect);
 
+// Whether the step says what rows are: it is held to that even where the reference is not asked.
+bool names_values(const Expect& expect);
+
+// Whether the numbers of the step count: a step with a hazard may be right by chance.
+bool is_held_to_reference(const Expect& expect, const StepReport& report);
+
 // The last layer's outputs of one step, gathered over ranks.
 struct StepOutput {
   std::int64_t rows = 0;  // before padding
@@ -42,6 +48,14 @@ void compare_expected_values(const Expect& expect, const StepOutput& output,
 
 // Rows whose output is exactly 0 and whose LSE is exactly -inf in every head.
 std::vector<std::int64_t> observed_empty_rows(const StepOutput& output, std::int64_t num_rows);
+
+// "stale_pointer, graph g4, rank 0, buffer workspace@1: ...", with what to do.
+std::string hazard_text(const audit::Finding& hazard);
+
+// Adds a line to the report's problems for every hazard that is not expected, and for every
+// expected one that no hazard matches.
+// A step that expects a mismatch, and names no hazard, need not name what explains it.
+void hold_to_hazards(const Expect& expect, StepReport& report);
 
 // "[0, 3]".
 std::string list_text(const std::vector<std::int64_t>& values);

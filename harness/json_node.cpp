@@ -121,6 +121,14 @@ void JsonNode::refuse_misspelt(std::span<const std::string_view> known) const {
   }
 }
 
+void JsonNode::refuse_unknown(std::span<const std::string_view> known) const {
+  if (!json_->is_object()) refuse_found("an object");
+  for (const auto& [field, value] : json_->items()) {
+    if (std::find(known.begin(), known.end(), field) != known.end()) continue;
+    refuse("unknown field '" + field + "'" + did_you_mean(field, known));
+  }
+}
+
 void JsonNode::require_array(std::size_t count, std::string_view what) const {
   const std::string expected = std::to_string(count) + " " + std::string(what);
   if (!json_->is_array()) refuse_found("an array of " + expected);

@@ -22,12 +22,16 @@ class JsonNode {
   [[noreturn]] void refuse(std::string_view why) const;
 
   bool is_null() const { return json_->is_null(); }
+  bool is_object() const { return json_->is_object(); }
 
   JsonNode at(std::string_view field) const;                   // it must be there
   std::optional<JsonNode> find(std::string_view field) const;  // absent or null: nullopt
 
   // Refuses fields that look like a misspelt one of `known`; others are nobody's business.
   void refuse_misspelt(std::span<const std::string_view> known) const;
+
+  // Refuses every field that is none of `known`.
+  void refuse_unknown(std::span<const std::string_view> known) const;
 
   std::vector<JsonNode> items() const;                                          // of an array
   std::vector<JsonNode> items(std::size_t count, std::string_view what) const;  // of so many

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "audit/finding.hpp"
 #include "core/error.hpp"
 #include "reference/compare.hpp"
 
@@ -53,6 +54,8 @@ struct StepReport {
   std::optional<std::size_t> kernel_nodes;  // kernels that they became; only the GPU has them
   std::int64_t launches = 0;                // of the graph, on each rank
   std::vector<LevelReport> checks;
+  std::vector<audit::Finding> hazards;
+  bool is_tainted = false;  // by a hazard, its own or one that another step or process has
   std::vector<FailureReport> failures;
   std::optional<ErrorReport> error;
   std::vector<RankReport> ranks;

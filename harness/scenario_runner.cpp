@@ -53,13 +53,19 @@ ScenarioReport run_scenario(const Scenario& scenario, const Strategy& strategy,
   try {
     StepRunner runner(scenario, strategy, options);
     try {
-      for (std::size_t i = 0; i < steps.size(); ++i) runner.run(steps[i], static_cast<int>(i));
+      for (std::size_t i = 0; i < steps.size(); ++i) {
+        const int index = static_cast<int>(i);
+        runner.run(steps[i], index);
+        if (options.record == nullptr || runner.last_report().hazards.empty()) continue;
+        options.record->views.push_back({index, runner.record()});
+      }
       runner.finish();
     } catch (const std::exception& error) {
       end_with(report, error);
     }
     report.steps = runner.reports();
     report.coverage = runner.coverage();
+    if (options.record != nullptr) options.record->views.push_back({-1, runner.record()});
   } catch (const std::exception& error) {  // before the first step
     end_with(report, error);
   }

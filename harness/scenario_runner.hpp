@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "audit/record.hpp"
 #include "comm/make_world.hpp"
 #include "core/scenario_reader.hpp"
 #include "harness/report.hpp"
@@ -16,12 +17,23 @@ namespace dcp {
 
 class ScheduleTrace;
 
+// Graphs and memory of all ranks, as the audit knew them.
+struct RunRecord {
+  struct View {
+    int step;  // right after it, because it has hazards; -1: at the end
+    std::vector<audit::RankRecord> ranks;
+  };
+  std::vector<View> views;
+};
+
 struct RunOptions {
   BackendChoice backend = {};
   std::uint64_t seed = 0;                // of the schedule
   std::string dump_folder = {};          // for every tensor of every computing step; empty: none
   std::vector<Override> overrides = {};  // that the scenario was read with, for the dump
   ScheduleTrace* trace = nullptr;        // told of everything that runs; null: nobody is
+
+  RunRecord* record = nullptr;  // filled with what the audit saw; null: nobody asks
 };
 
 // Steps that run where a scenario names none: capture every size, then replay every batch, in

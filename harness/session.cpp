@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "harness/audit/agreement.hpp"
 #include "harness/schedule_trace.hpp"
 #include "harness/verbs/verbs.hpp"
 
@@ -11,11 +12,14 @@ namespace dcp {
 Session::Session(const Scenario& scenario, const Strategy& strategy, const RunOptions& options)
     : scenario_(scenario),
       strategy_(strategy),
+      pending_work_(options.trace),
       world_(make_world({.backend = options.backend,
                          .world_size = scenario.world_size,
                          .num_communicators = scenario.graph.ubatches,
                          .seed = options.seed,
-                         .observer = options.trace})),
+                         .observer = &pending_work_})),
+      audit_(*world_),
+      result_audit_(scenario),
       checker_(scenario, strategy, options) {}
 
 Engine& Session::engine() {
@@ -41,7 +45,8 @@ Disturbances& Session::disturbances() {
   return *disturbances_;
 }
 
-void Session::begin_step(const Step& step) {
+void Session::begin_step(const Step& step, int index) {
+  pending_work_.begin_step(index);
   if (disturbances_ == nullptr) return;
   disturbances_->begin_step(step.name);
   const auto* together = std::get_if<verb::Together>(&step.verb);
@@ -58,20 +63,70 @@ void Session::defer(CheckedStep step, StepReport& report, Settled settled) {
   deferred_.push_back({std::move(step), &report, std::move(settled)});
 }
 
+namespace {
+
+void add_new(const audit::Findings& found, std::vector<audit::Finding>& hazards) {
+  for (const audit::Finding& finding : found) {
+    if (std::find(hazards.begin(), hazards.end(), finding) != hazards.end()) continue;
+    hazards.push_back(finding);
+  }
+}
+
+}  // namespace
+
+void Session::audit(StepReport& report) {
+  if (engine_ == nullptr) return;
+  add_new(audit_.look(*engine_, report.index), report.hazards);
+}
+
+void Session::audit_launch(const std::string& graph, StepReport& report) {
+  audit(report);
+  add_new(audit_.of_graph(graph), report.hazards);
+}
+
+// A step that is alone is looked at once: the next launch of the graph has the same order.
+void Session::watch(const StepRequest& request, const EngineStep* graph) {
+  if (engine().is_idle()) pending_work_.forget();
+  const int handle = graph == nullptr ? -1 : graph->ranks.front().graph.id;
+  const bool is_first = launched_.insert({handle, request.stream}).second;
+  pending_work_.watch(is_first || !request.wait || !engine().is_idle() ||
+                      engine().loads_elsewhere());
+}
+
+void Session::audit_pending(const std::string& graph, StepReport& report) {
+  std::vector<int> others;
+  add_new(pending_work_.look(audit_.ranks(), graph, others), report.hazards);
+  for (const Deferred& each : deferred_) {
+    each.report->is_tainted |=
+        std::find(others.begin(), others.end(), each.report->index) != others.end();
+  }
+  pending_work_.watch(false);
+  if (engine().is_idle()) pending_work_.forget();
+}
+
 bool Session::is_deferred(const StepReport& report) const {
   return std::any_of(deferred_.begin(), deferred_.end(),
                      [&](const Deferred& each) { return each.report == &report; });
 }
 
+// A hazard that is known already explains what the launch left.
+void Session::check_now(const CheckedStep& step, StepReport& report) {
+  if (!any_process(*world_, !report.hazards.empty())) {
+    report.hazards = result_audit_.look(*world_, engine(), audit_, step.run);
+  }
+  report.is_tainted |= any_process(*world_, !report.hazards.empty());
+  checker_.check(engine(), step, report);
+}
+
 void Session::check(const CheckedStep& step, StepReport& report) {
   settle();
-  checker_.check(engine(), step, report);
+  check_now(step, report);
 }
 
 void Session::settle() {
   if (deferred_.empty() || !engine().is_idle()) return;
   for (Deferred& each : std::exchange(deferred_, {})) {
-    checker_.check(engine(), each.step, *each.report);
+    check_now(each.step, *each.report);
     engine().release(each.step.run);
     each.settled();
   }

@@ -3,11 +3,15 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "comm/world.hpp"
 #include "engine/engine.hpp"
+#include "harness/audit/pending_work.hpp"
+#include "harness/audit/result_audit.hpp"
+#include "harness/audit/run_audit.hpp"
 #include "harness/step_checker.hpp"
 #include "harness/verbs/disturbances.hpp"
 
@@ -30,7 +34,7 @@ class Session {
 
   // Asked about every operation from the first call on.
   Disturbances& disturbances();
-  void begin_step(const Step& step);
+  void begin_step(const Step& step, int index);
   // InputError as Disturbances::end_step.
   void end_step(const Step& step, bool refused);
 
@@ -41,6 +45,16 @@ class Session {
 
   bool has_deferred() const { return !deferred_.empty(); }
   bool is_deferred(const StepReport& report) const;
+
+  // Adds to the report the hazards that are new, and those of the graph that the step launches.
+  void audit(StepReport& report);
+  const std::vector<audit::RankRecord>& record() const { return audit_.ranks(); }
+  void audit_launch(const std::string& graph, StepReport& report);
+
+  // Takes note of what the step will enqueue where that may stay pending with others; then adds the
+  // hazards among all that was pending. `graph`: that it launches, null for an eager step.
+  void watch(const StepRequest& request, const EngineStep* graph);
+  void audit_pending(const std::string& graph, StepReport& report);
 
   // Checks a run that was waited for, after those that it drained too.
   void check(const CheckedStep& step, StepReport& report);
@@ -53,6 +67,8 @@ class Session {
   bool give_up(const Failure& failure);
 
  private:
+  void check_now(const CheckedStep& step, StepReport& report);
+
   struct Deferred {
     CheckedStep step;
     StepReport* report;
@@ -62,8 +78,12 @@ class Session {
   const Scenario& scenario_;
   const Strategy& strategy_;
   std::unique_ptr<Disturbances> disturbances_;  // outlives what is held back in the world
+  PendingWork pending_work_;
+  std::set<std::pair<int, std::string>> launched_;  // graph and stream; -1: eager
   std::unique_ptr<World> world_;
   std::unique_ptr<Engine> engine_;
+  RunAudit audit_;
+  ResultAudit result_audit_;
   StepChecker checker_;
   std::vector<Deferred> deferred_;
   bool stubbed_ = false;

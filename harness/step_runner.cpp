@@ -49,7 +49,7 @@ void StepRunner::perform(const Step& step, const Expect& expect, StepReport& rep
   const Session::Settled settled = [this, &step, expect, &report] {
     hold_to_findings(step, expect, report);
   };
-  session_.begin_step(step);
+  session_.begin_step(step, report.index);
   try {
     std::visit(
         [&](const auto& verb) {
@@ -69,6 +69,7 @@ void StepRunner::perform(const Step& step, const Expect& expect, StepReport& rep
       report.failures.push_back({failure.kind(), failure.rank(), failure.why()});
     }
   }
+  session_.audit(report);
   session_.end_step(step, report.error || !report.failures.empty());
   session_.settle();
   if (is_settled) hold_to_findings(step, expect, report);
@@ -111,6 +112,7 @@ void StepRunner::hold_to_findings(const Step& step, const Expect& expect,
   if (!report.error && expect.error) {
     report.problems.push_back("expected error " + *expect.error + ", the step went through");
   }
+  if (step.expect || !changes_memory(step.verb)) hold_to_hazards(expect, report);
   std::vector<std::string> missing;
   for (const ExpectedFinding& wanted : expect.failures) missing.push_back(wanted.kind);
   for (const FailureReport& failure : report.failures) {

@@ -6,6 +6,7 @@
 
 #include "harness/schedule_trace.hpp"
 #include "harness/session.hpp"
+#include "runtime/api_error.hpp"
 
 namespace dcp {
 
@@ -22,6 +23,7 @@ class StepRunner {
   void finish();
 
   Coverage coverage();
+  const std::vector<audit::RankRecord>& record() const { return session_.record(); }
   const StepReport& last_report() const { return reports_.back(); }
   std::vector<StepReport> reports() const { return {reports_.begin(), reports_.end()}; }
 

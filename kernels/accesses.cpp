@@ -36,6 +36,12 @@ void declare(std::vector<Access>& out, const void* data, std::int64_t size_bytes
   out.push_back({data, static_cast<std::size_t>(size_bytes), mode, argument});
 }
 
+void declare_indexed(std::vector<Access>& out, const void* data, std::int64_t size_bytes, Mode mode,
+                     std::string_view argument) {
+  if (size_bytes == 0) return;
+  out.push_back({data, static_cast<std::size_t>(size_bytes), mode, argument, true});
+}
+
 void declare_read(std::vector<Access>& out, const ConstHeadRows& view, const ViewShape& shape,
                   std::string_view argument) {
   declare_view(out, view, shape, Mode::kRead, argument);

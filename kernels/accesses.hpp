@@ -22,6 +22,10 @@ struct ViewShape {
 void declare(std::vector<Access>& out, const void* data, std::int64_t size_bytes, Mode mode,
              std::string_view argument);
 
+// A range of which the op touches what an index names: slots or pages of a cache.
+void declare_indexed(std::vector<Access>& out, const void* data, std::int64_t size_bytes, Mode mode,
+                     std::string_view argument);
+
 // A view that is read; and one that is written.
 void declare_read(std::vector<Access>& out, const ConstHeadRows& view, const ViewShape& shape,
                   std::string_view argument);

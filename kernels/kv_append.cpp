@@ -22,7 +22,8 @@ void KvAppend::accesses(const Params& params, std::vector<Access>& out) {
   declare(out, params.slot_mapping,
           params.num_tokens * static_cast<std::int64_t>(sizeof(std::int64_t)), Mode::kRead,
           "slot_mapping");
-  declare(out, params.kv_cache, params.num_slots * row_bytes(params), Mode::kWrite, "kv_cache");
+  declare_indexed(out, params.kv_cache, params.num_slots * row_bytes(params), Mode::kWrite,
+                  "kv_cache");
 }
 
 void KvAppend::run(const Params& params) {

@@ -15,9 +15,9 @@ void MlaAttention::accesses(const Params& params, std::vector<Access>& out) {
       std::int64_t{params.batch.num_requests} * params.block_table_stride;
   declare_read(out, params.query, {params.num_tokens, params.num_heads, params.qk_head_dim},
                "query");
-  declare(out, params.kv_cache,
-          cache_elements * static_cast<std::int64_t>(size_bytes(params.query.dtype)), Mode::kRead,
-          "kv_cache");
+  declare_indexed(out, params.kv_cache,
+                  cache_elements * static_cast<std::int64_t>(size_bytes(params.query.dtype)),
+                  Mode::kRead, "kv_cache");
   declare(out, params.block_table, table_entries * kInt, Mode::kRead, "block_table");
   declare_batch(out, params.batch, params.num_tokens);
   declare_write(out, params.out, {out_rows, params.num_heads, params.v_head_dim}, "out");

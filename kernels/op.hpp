@@ -25,6 +25,7 @@ struct Access {
   std::size_t size_bytes;
   Mode mode;
   std::string_view argument;
+  bool is_indexed = false;  // of these bytes, elements that an index in device memory names
 };
 
 struct OpInfo {

@@ -16,6 +16,7 @@ struct GraphNode {
   std::vector<std::byte> params;  // the argument bytes that capture froze
   std::vector<int> dependencies;  // nodes that must complete first, ascending
   std::string stream;             // the stream that it was captured on
+  std::uint64_t captured_at = 0;  // Ledger::now() of its rank
 };
 
 enum class DeviceNodeKind : std::uint8_t {

@@ -6,10 +6,9 @@
 namespace dcp {
 
 void plan_gathered_lse(const StepShape& shape, BufferPlan& plan) {
-  const std::size_t size_bytes =
-      static_cast<std::size_t>(shape.num_tokens) * shape.num_heads * sizeof(float);
-  plan.add("lse_send", size_bytes, Lifetime::kWorkspace);
-  plan.add("lse_recv", size_bytes * shape.world_size, Lifetime::kWorkspace);
+  plan.add("lse_send", DType::kFp32, {shape.num_tokens, shape.num_heads}, Lifetime::kWorkspace);
+  plan.add("lse_recv", DType::kFp32, {shape.world_size, shape.num_tokens, shape.num_heads},
+           Lifetime::kWorkspace);
 }
 
 void enqueue_scaled_share(const Lane& lane, const StepShape& shape, const BufferSet& buffers,

@@ -3,9 +3,19 @@
 // joined back by another, as an asynchronous collective call of a serving engine is.
 #pragma once
 
+#include <cstdint>
+
 #include "comm/world.hpp"
 
 namespace dcp {
+
+// One of the orders that a lane gives, for those who leave it out on purpose.
+enum class LaneEdge : std::uint8_t {
+  kNone,
+  kFork,    // a collective after the compute stream's work before it
+  kJoin,    // the compute stream's later work after the collective
+  kAppend,  // a ubatch's kv_append after that of the one before
+};
 
 struct Lane {
   Rank& rank;
@@ -16,6 +26,7 @@ struct Lane {
   Event joined;
   Event appended{};                // after this ubatch's kv_append of a layer
   const Lane* previous = nullptr;  // lane of the ubatch before; null for the first
+  LaneEdge dropped = LaneEdge::kNone;
 
   template <Op O>
   void enqueue(const typename O::Params& params) const {
@@ -27,9 +38,12 @@ struct Lane {
       collectives.enqueue(compute, kind, message);
       return;
     }
-    rank.runtime.record(forked, compute);
-    rank.runtime.wait(comm, forked);
+    if (dropped != LaneEdge::kFork) {
+      rank.runtime.record(forked, compute);
+      rank.runtime.wait(comm, forked);
+    }
     collectives.enqueue(comm, kind, message);
+    if (dropped == LaneEdge::kJoin) return;
     rank.runtime.record(joined, comm);
     rank.runtime.wait(compute, joined);
   }

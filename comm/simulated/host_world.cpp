@@ -23,7 +23,7 @@ void SimulatedCollectives::enqueue(Stream stream, CollectiveKind kind, const Mes
 }
 
 HostWorld::RankState::RankState(HostWorld& world, int rank, int world_size)
-    : runtime(world.scheduler_, rank) {
+    : runtime(world.scheduler_, rank, world.backing_) {
   for (const auto& communicator : world.communicators_) {
     collectives.push_back(
         std::make_unique<SimulatedCollectives>(runtime, communicator, rank, world_size));
@@ -31,7 +31,8 @@ HostWorld::RankState::RankState(HostWorld& world, int rank, int world_size)
   }
 }
 
-HostWorld::HostWorld(int world_size, std::uint64_t seed, int num_communicators) : scheduler_(seed) {
+HostWorld::HostWorld(int world_size, std::uint64_t seed, int num_communicators, Backing backing)
+    : backing_(backing), scheduler_(seed) {
   for (int i = 0; i < num_communicators; ++i) {
     communicators_.push_back(std::make_unique<Communicator>(world_size));
   }
@@ -55,6 +56,7 @@ void HostWorld::each_rank(const std::function<void(Rank&)>& program) {
 }
 
 void HostWorld::drain() {
+  if (backing_ == Backing::kNothing) return forget_pending_work();
   try {
     scheduler_.run_all();
   } catch (const Failure&) {

@@ -31,9 +31,13 @@ class SimulatedCollectives final : public Collectives {
 
 class HostWorld final : public World {
  public:
-  HostWorld(int world_size, std::uint64_t seed, int num_communicators = 1);
+  // Backing::kNothing: a world for plans. What is captured there is recorded as anywhere, and what
+  // is enqueued is forgotten in place of being run.
+  HostWorld(int world_size, std::uint64_t seed, int num_communicators = 1,
+            Backing backing = Backing::kBytes);
 
   int world_size() const override { return static_cast<int>(ranks_.size()); }
+  bool has_bytes() const override { return backing_ == Backing::kBytes; }
   void each_rank(const std::function<void(Rank&)>& program) override;
   void drain() override;
   void interfere(Interference* by) override {
@@ -56,6 +60,7 @@ class HostWorld final : public World {
 
   void forget_pending_work();
 
+  Backing backing_;
   Scheduler scheduler_;
   std::vector<std::unique_ptr<Communicator>> communicators_;  // null once destroyed
   std::vector<std::unique_ptr<RankState>> ranks_;

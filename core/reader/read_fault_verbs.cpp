@@ -59,9 +59,19 @@ Verb read_skip(const YamlNode& value, const std::string& key, StepScope&) {
 
 Verb read_during_capture(const YamlNode& value, const std::string& key, StepScope&) {
   constexpr std::string_view kThreads[] = {"same", "other"};
-  const MapReader map(value, key, {"call", "thread"});
+  const MapReader map(value, key, {"call", "thread", "from", "to"});
   verb::DuringCapture during;
   map.required("call", read_name, during.call);
+  const bool is_copy = during.call == "cudaMemcpyAsync";
+  for (const auto& [name, end] : {std::pair{"from", &during.from}, {"to", &during.to}}) {
+    const YamlNode* node = map.find(name);
+    if ((node != nullptr) != is_copy) {
+      refuse(node != nullptr ? *node : value, "'" + map.path(name) +
+                                                  "' belongs to the call cudaMemcpyAsync, which "
+                                                  "needs it");
+    }
+    if (node != nullptr) end->emplace().buffer = read_name(*node, map.path(name));
+  }
   if (const YamlNode* thread = map.find("thread")) {
     during.other_thread = read_choice(*thread, map.path("thread"), kThreads) == 1;
   }

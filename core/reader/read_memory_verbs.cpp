@@ -61,7 +61,7 @@ Verb read_grow(const YamlNode& value, const std::string& key, StepScope&) {
 }
 
 Verb read_allocate(const YamlNode& value, const std::string& key, StepScope& scope) {
-  constexpr std::string_view kPlaces[] = {"device", "capture", "pool", "host_pinned"};
+  constexpr std::string_view kPlaces[] = {"device", "capture", "pool", "host_pinned", "host"};
   const MapReader map(value, key, {"name", "bytes", "in"});
   verb::Allocate allocate;
   map.required("name", read_name, allocate.name);

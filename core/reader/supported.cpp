@@ -49,12 +49,6 @@ constexpr std::string_view kVerbsOfAllRanks[] = {
     "capture", "together", "sync", "lock", "grow", "stub_attention", "destroy",
 };
 
-bool expects_hazards(const Expect& expect) {
-  return !expect.hazards.empty() ||
-         std::any_of(expect.by_strategy.begin(), expect.by_strategy.end(),
-                     [](const auto& entry) { return expects_hazards(entry.second); });
-}
-
 // Where the key stands, or the nearest map around it that the file has.
 Place place_of(const Scenario& scenario, std::string key) {
   while (true) {
@@ -83,9 +77,6 @@ void require_all_ranks(const Scenario& scenario, const Step& step, const std::st
 void require_supported_step(const Scenario& scenario, const Step& step, const std::string& path) {
   const std::string part = unsupported_part(step.verb);
   if (!part.empty()) refuse(place_of(scenario, path + part.substr(0, part.find(':'))), part);
-  if (step.expect && expects_hazards(*step.expect)) {
-    refuse(place_of(scenario, path + "expect.hazards"), "expect.hazards");
-  }
   const auto* together = std::get_if<verb::Together>(&step.verb);
   for (std::size_t i = 0; together != nullptr && i < together->steps.size(); ++i) {
     require_supported_step(scenario, together->steps[i],
@@ -99,7 +90,6 @@ std::vector<UnsupportedSetting> unsupported_settings() {
   std::vector<UnsupportedSetting> settings;
   for (const Setting& setting : kSettings) settings.push_back(setting.what);
   // Keys of steps: require_supported_step.
-  settings.push_back({"expect.hazards", "[kind, ...]"});
   settings.push_back({"set", "epoch, strategy"});
   settings.push_back({"stall.at", "publish, wait, read"});
   return settings;

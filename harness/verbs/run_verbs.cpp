@@ -38,6 +38,14 @@ void describe_graph(const EngineStep& step, World& world, StepReport& report) {
   });
 }
 
+// What would damage memory that is not the step's is not launched at all.
+void refuse_launch(const std::vector<audit::Finding>& hazards) {
+  for (const audit::Finding& hazard : hazards) {
+    if (hazard.kind != "read_past_end") continue;
+    throw Failure("illegal_address", hazard.rank, hazard_text(hazard));
+  }
+}
+
 }  // namespace
 
 void perform(const verb::Capture& verb, const VerbCall& call) {
@@ -66,6 +74,11 @@ void compute(const ComputingStep& step, const VerbCall& call) {
                                           : request_of(std::get<verb::Eager>(step.verb), batch);
   request.ranks = step.ranks;
   Engine& engine = session.engine();
+  const EngineStep* graph = replay != nullptr ? engine.graph_of(request) : nullptr;
+  const std::string graph_name = graph != nullptr ? graph->name : "";
+  if (graph != nullptr) session.audit_launch(graph_name, call.report);
+  refuse_launch(call.report.hazards);
+  session.watch(request, graph);
   CheckedStep checked{.run = replay != nullptr ? engine.replay(request) : engine.eager(request),
                       .batch = batch,
                       .expect = call.expect,
@@ -76,6 +89,8 @@ void compute(const ComputingStep& step, const VerbCall& call) {
     call.report.launches = request.times;
     describe_graph(*checked.run.step, session.world(), call.report);
   }
+  session.audit(call.report);
+  session.audit_pending(graph_name, call.report);
   if (request.wait) {
     session.check(checked, call.report);
   } else {

@@ -14,6 +14,11 @@ std::string batch_of(const Verb& verb) {
   return "";
 }
 
+bool changes_memory(const Verb& verb) {
+  return std::holds_alternative<verb::Free>(verb) || std::holds_alternative<verb::Rebind>(verb) ||
+         std::holds_alternative<verb::Remap>(verb) || std::holds_alternative<verb::Grow>(verb);
+}
+
 bool enqueues_step(const Verb& verb) {
   return std::holds_alternative<verb::Capture>(verb) ||
          std::holds_alternative<verb::Replay>(verb) || std::holds_alternative<verb::Eager>(verb) ||

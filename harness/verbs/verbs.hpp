@@ -54,6 +54,10 @@ void perform(const verb::Set& verb, const VerbCall& call);
 // Whether the verb enqueues a decode step, or records one.
 bool enqueues_step(const Verb& verb);
 
+// Whether the verb takes, gives back or replaces memory on purpose. A hazard that it causes is held
+// against it where it says what it expects; else against the launches that meet it.
+bool changes_memory(const Verb& verb);
+
 // The batch that a verb runs or captures, "" for none.
 std::string batch_of(const Verb& verb);
 

@@ -62,11 +62,13 @@ Buffer CudaMemory::allocate_from_pool(std::string_view name, std::string_view po
 }
 
 void CudaMemory::release(const Buffer& buffer) {
+  Ending ending = Ending::kFreed;
   for (Block& block : blocks_) {
     if (block.id != buffer.id) continue;
     (block.pool.empty() ? block.is_released : block.is_free_in_pool) = true;
+    if (!block.pool.empty()) ending = Ending::kToPool;
   }
-  ledger_.mark_freed(buffer.id);
+  ledger_.mark_freed(buffer.id, ending);
 }
 
 void CudaMemory::destroy_pool(std::string_view pool) {

@@ -96,7 +96,9 @@ void CudaRuntime::enqueue_foreign(Stream stream, const OpInfo& op,
                                   std::span<const std::byte> params, const LaunchNode& launch) {
   const cudaStream_t to = at(stream);
   Capture* const capture = capture_of(to);
-  if (capture != nullptr) capture->log.begin(op, params, streams_.at(stream.id).name);
+  if (capture != nullptr) {
+    capture->log.begin(op, params, streams_.at(stream.id).name, memory_.ledger().now());
+  }
   const bool is_timed = capture != nullptr && op_times_ != nullptr;
   if (is_timed) op_times_->begin(op.name, to);
   launch(to, [&] {

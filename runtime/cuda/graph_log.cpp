@@ -9,11 +9,12 @@
 namespace dcp {
 
 void GraphLog::begin(const OpInfo& op, std::span<const std::byte> params,
-                     std::string_view stream_name) {
+                     std::string_view stream_name, std::uint64_t moment) {
   nodes_.push_back({.op = &op,
                     .params = {params.begin(), params.end()},
                     .dependencies = {},
-                    .stream = std::string(stream_name)});
+                    .stream = std::string(stream_name),
+                    .captured_at = moment});
 }
 
 void GraphLog::note(cudaStream_t stream) {

@@ -16,7 +16,9 @@ namespace dcp {
 class GraphLog {
  public:
   // Begins an op on a capturing stream; then note() after each node that CUDA makes of it.
-  void begin(const OpInfo& op, std::span<const std::byte> params, std::string_view stream_name);
+  // `moment` is the ledger's.
+  void begin(const OpInfo& op, std::span<const std::byte> params, std::string_view stream_name,
+             std::uint64_t moment);
   void note(cudaStream_t stream);
 
   // Nodes without an op (forks, joins, empty nodes) are replaced by the edges through them.

@@ -71,7 +71,8 @@ void HostRuntime::capture_node(StreamState& stream, const OpInfo& op,
   capture.record.nodes.push_back({.op = &op,
                                   .params = {params.begin(), params.end()},
                                   .dependencies = stream.nodes,
-                                  .stream = stream.name});
+                                  .stream = stream.name,
+                                  .captured_at = memory_.ledger().now()});
   stream.nodes = {static_cast<int>(capture.record.nodes.size()) - 1};
 }
 

@@ -9,6 +9,7 @@ namespace dcp {
 namespace {
 
 constexpr std::size_t kAlignment = 256;
+constexpr std::string_view kPinned = "pinned";  // owner of memory that the program itself writes
 
 std::size_t rounded_up(std::size_t size_bytes) {
   return (std::max<std::size_t>(size_bytes, 1) + kAlignment - 1) / kAlignment * kAlignment;
@@ -25,14 +26,27 @@ bool touches(const GraphNode& node, const std::byte* data, std::size_t size_byte
 
 }  // namespace
 
-Buffer HostMemory::allocate(std::string_view name, std::string_view owner, std::size_t size_bytes) {
-  Block block;
-  block.size_bytes = rounded_up(size_bytes);
+void HostMemory::poison(std::byte* data, std::size_t size_bytes) const {
+  if (backing_ == Backing::kBytes) dcp::poison(data, size_bytes);
+}
+
+void HostMemory::back(Block& block) {
+  if (backing_ == Backing::kNothing && block.owner != kPinned) {
+    block.data = reinterpret_cast<std::byte*>(next_address_);
+    next_address_ += block.size_bytes;
+    return;
+  }
   block.storage = std::make_unique_for_overwrite<std::byte[]>(block.size_bytes + kAlignment);
   const auto address = reinterpret_cast<std::uintptr_t>(block.storage.get());
   block.data = block.storage.get() + (kAlignment - address % kAlignment) % kAlignment;
+  dcp::poison(block.data, block.size_bytes);
+}
+
+Buffer HostMemory::allocate(std::string_view name, std::string_view owner, std::size_t size_bytes) {
+  Block block;
+  block.size_bytes = rounded_up(size_bytes);
   block.owner = owner;
-  poison(block.data, block.size_bytes);
+  back(block);
   blocks_.push_back(std::move(block));
   std::byte* data = blocks_.back().data;
   const Allocation& entry = ledger_.add(std::string(name), std::string(owner), data, size_bytes);
@@ -72,7 +86,7 @@ void HostMemory::release(const Buffer& buffer) {
 
 Buffer HostMemory::remap(const Buffer& buffer) {
   const Allocation old = ledger_.at(buffer.id);
-  ledger_.mark_freed(buffer.id);
+  ledger_.mark_freed(buffer.id, Ending::kRemapped);
   poison(buffer.data, buffer.size_bytes);
   const Allocation& entry = ledger_.add(old.name, old.owner, buffer.data, buffer.size_bytes);
   return {.data = buffer.data, .size_bytes = buffer.size_bytes, .id = entry.id};
@@ -95,7 +109,7 @@ std::vector<HostMemory::Range> HostMemory::freed_parts(const void* data,
 }
 
 void HostMemory::release_to_pool(const Buffer& buffer, const GraphRecord& capture) {
-  ledger_.mark_freed(buffer.id);
+  ledger_.mark_freed(buffer.id, Ending::kToPool);
   Block& block = block_of(buffer.data);
   assert(block.owner == capture.pool);
   static_cast<void>(capture);

@@ -18,8 +18,19 @@
 
 namespace dcp {
 
+// What is behind a device address: bytes, or nothing. The latter is for plans, whose ops are never
+// run: it takes no memory, so that a plan may be of a world that no memory here would hold.
+enum class Backing : std::uint8_t { kBytes, kNothing };
+
 class HostMemory {
  public:
+  explicit HostMemory(Backing backing = Backing::kBytes) : backing_(backing) {}
+
+  Backing backing() const { return backing_; }
+
+  // Poisons device memory, where it has bytes.
+  void poison(std::byte* data, std::size_t size_bytes) const;
+
   Buffer allocate(std::string_view name, std::string_view owner, std::size_t size_bytes);
 
   // From the pool of a capture in progress: a block that was given back to it, is large enough, and
@@ -62,7 +73,10 @@ class HostMemory {
   };
 
   Block& block_of(const std::byte* data);
+  void back(Block& block);
 
+  Backing backing_;
+  std::uintptr_t next_address_ = std::uintptr_t{1} << 44;  // of Backing::kNothing
   Ledger ledger_;
   std::vector<Block> blocks_;
   std::map<const std::byte*, std::size_t> freed_;  // address -> bytes

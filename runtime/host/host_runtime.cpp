@@ -65,7 +65,7 @@ void HostRuntime::free(const Buffer& buffer) {
   if (pending) {
     add_poison({buffer.data, buffer.size_bytes}, before);
   } else {
-    poison(buffer.data, buffer.size_bytes);
+    memory_.poison(buffer.data, buffer.size_bytes);
   }
 }
 
@@ -172,7 +172,7 @@ void HostRuntime::read(void* to, const void* from, std::size_t size_bytes) {
 
 void HostRuntime::write(void* to, const void* from, std::size_t size_bytes) {
   assert(scheduler_.idle());
-  if (size_bytes > 0) std::memcpy(to, from, size_bytes);
+  if (size_bytes > 0 && memory_.backing() == Backing::kBytes) std::memcpy(to, from, size_bytes);
 }
 
 void HostRuntime::forget_pending_work() {

@@ -16,7 +16,8 @@ namespace dcp {
 
 class HostRuntime final : public Runtime {
  public:
-  HostRuntime(Scheduler& scheduler, int rank) : scheduler_(scheduler), rank_(rank) {}
+  HostRuntime(Scheduler& scheduler, int rank, Backing backing = Backing::kBytes)
+      : scheduler_(scheduler), rank_(rank), memory_(backing) {}
 
   Stream make_stream(std::string_view name) override;
   Event make_event() override;

@@ -19,6 +19,7 @@ TaskId Scheduler::add(Task task, std::span<const TaskId> dependencies) {
   }
   ++num_pending_;
   if (added.num_missing == 0) runnable_.push_back(id);
+  if (observer_ != nullptr) observer_->added(id, added.task, dependencies);
   return id;
 }
 

@@ -32,6 +32,10 @@ class ScheduleObserver {
  public:
   virtual ~ScheduleObserver() = default;
 
+  // The task was enqueued, after those that it depends on.
+  virtual void added(TaskId /*id*/, const Task& /*task*/,
+                     std::span<const TaskId> /*dependencies*/) {}
+
   // The task is done or, where it has to wait for others, has arrived and waits.
   virtual void stepped(TaskId id, const Task& task, bool done) = 0;
 

@@ -173,6 +173,27 @@ TEST_F(RunReports, JsonNamesTheToolAndHasEveryFieldOfAStep) {
   EXPECT_TRUE(step["checks"][0]["first_bad"].is_null());
 }
 
+TEST_F(RunReports, HazardsAreInEveryReport) {
+  write("stale.yaml", std::string(kScenario) +
+                          "steps: [{capture: all}, {free: {buffer: send, graph: g2}, expect: "
+                          "{hazards: [stale_pointer]}}, {replay: two}]\n");
+  const Outcome outcome = run("run " + in("stale.yaml") + " --strategy a2a --json " + in("x.json") +
+                              " --junit " + in("x.xml"));
+  EXPECT_EQ(outcome.exit_code, 1);
+  EXPECT_THAT(outcome.out, HasSubstr("hazard stale_pointer, graph g2, rank 0, buffer send@1"));
+  const auto steps = json("x.json")["scenarios"].at(0)["steps"];
+  EXPECT_THAT(steps[0]["hazards"], IsEmpty());
+  for (const char* field : {"kind", "graph", "node", "argument", "buffer", "generation", "rank",
+                            "ubatch", "why", "advice"}) {
+    EXPECT_TRUE(steps[1]["hazards"].at(0).contains(field)) << field;
+  }
+  EXPECT_EQ(steps[1]["status"], "pass");
+  EXPECT_EQ(steps[2]["hazards"].at(1)["rank"], 1);
+  const std::string xml = text_of("x.xml");
+  EXPECT_THAT(xml, HasSubstr("<system-out>stale_pointer, graph g2"));
+  EXPECT_THAT(xml, HasSubstr("hazard stale_pointer, graph g2"));
+}
+
 TEST_F(RunReports, JsonCountsTheGraphsOpsAndLaunches) {
   write("counts.yaml",
         "schema: 1\nworld_size: 2\nmodel: tiny\nlayers: 3\nstrategy: a2a\n"

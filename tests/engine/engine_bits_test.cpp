@@ -114,7 +114,7 @@ TEST_F(EngineBits, APackedBufferHasTheFormOfTheWire) {
 
 TEST_F(EngineBits, ABufferThatIsNotThereIsNotRead) {
   EXPECT_FALSE(workspace(0, "payload").has_value());
-  EXPECT_FALSE(workspace(0, "out").has_value());  // no workspace, no shape
+  EXPECT_FALSE(workspace(0, "out").has_value());  // no workspace
 }
 
 class FixedWorkspaceBits : public EngineBits {

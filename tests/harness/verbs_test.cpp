@@ -125,7 +125,7 @@ TEST(Verbs, AnOperationThatIsNotThereIsBadInputAtItsStep) {
 
 TEST(Verbs, ASkipIsForOneStepOnly) {
   EXPECT_EQ(problems("  - skip: {op: combine}\n  - sync: all\n  - replay: two\n"
-                     "    expect: {failures: [mismatch]}\n  - replay: two\n"),
+                     "    expect: {hazards: [unwritten_output]}\n  - replay: two\n"),
             "");
 }
 
@@ -171,8 +171,9 @@ TEST(Verbs, BuffersThatAreGoneOrPartsAreRefused) {
 }
 
 TEST(Verbs, GenerationsTellOldBuffersFromNewOnes) {
-  EXPECT_EQ(problems("  - rebind: kv_cache\n  - canary: {buffer: kv_cache, generation: 2}\n"), "");
-  EXPECT_THAT(problems("  - rebind: kv_cache\n  - canary: {buffer: kv_cache, generation: 1}\n"),
+  const std::string rebind = "  - rebind: kv_cache\n    expect: {hazards: [rebound_metadata]}\n";
+  EXPECT_EQ(problems(rebind + "  - canary: {buffer: kv_cache, generation: 2}\n"), "");
+  EXPECT_THAT(problems(rebind + "  - canary: {buffer: kv_cache, generation: 1}\n"),
               HasSubstr("names 0 buffers"));
 }
 

@@ -1,0 +1,65 @@
+// Everything that is enqueued and not drained, with the order that streams, events, graphs and
+// launches give it: accesses that nothing orders are found even if this run's order was right.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "audit/finding.hpp"
+#include "audit/graph_uses.hpp"
+#include "audit/record.hpp"
+#include "runtime/host/scheduler.hpp"
+
+namespace dcp {
+
+class PendingWork final : public ScheduleObserver {
+ public:
+  // Passes on to `next` what it is told; null: to nobody.
+  explicit PendingWork(ScheduleObserver* next) : next_(next) {}
+
+  void begin_step(int index) { step_ = index; }
+
+  // Whether it takes note of what is added.
+  void watch(bool on) { is_watching_ = on; }
+  void forget() { work_.clear(); }
+
+  void added(TaskId id, const Task& task, std::span<const TaskId> dependencies) override;
+  void stepped(TaskId id, const Task& task, bool done) override;
+  void abandoned() override;
+
+  // What this step does without an order to steps that are pending, one finding for each of them
+  // and rank; `graph` is the one that this step launches. Steps that it found go into `others`.
+  std::vector<audit::Finding> look(const std::vector<audit::RankRecord>& ranks,
+                                   const std::string& graph, std::vector<int>& others) const;
+
+ private:
+  struct Work {
+    TaskId id;
+    int step;
+    int launch;  // of a graph; -1: eager
+    audit::Node node;
+    std::vector<TaskId> dependencies;
+    bool is_copy;  // to or from the device, by no graph
+  };
+
+  // What this step and another do without an order.
+  struct Race {
+    bool is_of_copy;  // to or from the device, on one side at least
+    const audit::Conflict* conflict;
+  };
+
+  static audit::Graph graph_of(const std::vector<Work>& all);
+  std::map<int, Race> races_of(const std::vector<Work>& all,
+                               const std::vector<audit::Conflict>& conflicts) const;
+  audit::Finding finding_of(const Race& race, const std::vector<Work>& all,
+                            const audit::RankRecord& record) const;
+
+  ScheduleObserver* next_;
+  bool is_watching_ = false;
+  int step_ = 0;
+  int num_launches_ = 0;
+  std::map<int, std::vector<Work>> work_;  // by rank, in the order of the tasks
+};
+
+}  // namespace dcp
