@@ -35,8 +35,11 @@ void StepChecker::check(const Engine& engine, const CheckedStep& step, StepRepor
   report.graph = run.step->name == "eager" ? "" : run.step->name;
   report.rows = run.step->rows;
   report.eager_rows = run.eager_rows;
-  const StepShape& shape = run.step->ranks[0].shape;
-  report.egress_bytes = strategy_.egress_bytes(shape) * static_cast<std::size_t>(shape.layers);
+  for (const UbatchStep& ubatch : run.step->ranks[0].ubatches) {
+    const StepShape& shape = ubatch.shape;
+    report.egress_bytes += strategy_.egress_bytes(shape) * static_cast<std::size_t>(shape.layers);
+    if (&strategy_.effective(shape) != &strategy_) report.fallback_rows += shape.num_tokens;
+  }
   describe_ranks(run, report);
 
   const bool dumps = dump_ && static_cast<int>(run.ranks.size()) == scenario_.world_size;
@@ -56,10 +59,20 @@ void StepChecker::check(const Engine& engine, const CheckedStep& step, StepRepor
   }
 }
 
+// The one that combined the step; where it was two, the one whose sums are rounded more.
+const Strategy& StepChecker::effective_strategy(const StepRun& run) const {
+  for (const UbatchStep& ubatch : run.step->ranks[0].ubatches) {
+    const Strategy& effective = strategy_.effective(ubatch.shape);
+    if (&effective != &strategy_) return effective;
+  }
+  return strategy_;
+}
+
 void StepChecker::check_layers(const Engine& engine, const CheckedStep& step, StepReport& report,
                                LayerResult& last_layer) {
   const StepRun& run = step.run;
-  const StepReference reference(scenario_, step.batch, run.step->rows, strategy_.name());
+  const StepReference reference(scenario_, step.batch, run.step->rows,
+                                effective_strategy(run).name());
   const bool given = scenario_.data.kind == DataKind::kGiven;
   const CheckOptions options{.partial = !given, .partial_empty_rows = !step.stubbed};
   const bool splits = scenario_.attention_split == AttentionSplit::kContextThenNew;

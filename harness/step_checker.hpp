@@ -32,6 +32,7 @@ class StepChecker {
   void check(const Engine& engine, const CheckedStep& step, StepReport& report);
 
  private:
+  const Strategy& effective_strategy(const StepRun& run) const;
   void check_layers(const Engine& engine, const CheckedStep& step, StepReport& report,
                     LayerResult& last_layer);
   StepOutput read_output(const Engine& engine, const StepRun& run) const;
