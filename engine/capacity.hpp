@@ -11,10 +11,10 @@
 namespace dcp {
 
 struct Capacity {
-  std::int64_t max_num_tokens = 0;  // rows of the workspace and of the metadata buffers
+  std::int64_t max_num_tokens = 0;       // rows of the workspace and of the metadata buffers
   std::int64_t max_exchange_tokens = 0;  // rows that a slot of the direct exchange holds
-  std::string rule;                 // how max_num_tokens came about, for error messages
-  std::int64_t num_blocks = 1;      // pages of KV cache per rank and layer, page 0 included
+  std::string rule;                      // how max_num_tokens came about, for error messages
+  std::int64_t num_blocks = 1;           // pages of KV cache per rank and layer, page 0 included
   std::int64_t pages_per_request = 1;
 };
 

@@ -139,9 +139,9 @@ void Engine::set_epoch(const verb::Set& what, std::optional<int> rank) {
                                 what.value);
   }
   if (rank) {
-    throw StepError("step_divergence",
-                    "rank " + std::to_string(*rank) + " would count from another epoch than its "
-                    "peers: set it on all ranks");
+    throw StepError("step_divergence", "rank " + std::to_string(*rank) +
+                                           " would count from another epoch than its "
+                                           "peers: set it on all ranks");
   }
   if (pending_) {
     throw StepError("graph_in_flight", "exchanges are under way: sync before the epoch is set");

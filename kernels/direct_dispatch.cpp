@@ -82,8 +82,7 @@ void DirectDispatch::accesses(const Params& params, std::vector<Access>& out) {
   declare(out, params.state, sizeof(ExchangeState), Mode::kRead, "state");
   const SlotRows slots = slot_rows(params);
   const std::int64_t rows = params.num_tokens * slots.heads_per_rank;
-  const auto row_bytes =
-      params.head_dim * static_cast<std::int64_t>(size_bytes(params.out.dtype));
+  const auto row_bytes = params.head_dim * static_cast<std::int64_t>(size_bytes(params.out.dtype));
   for (int peer = 0; peer < params.world_size; ++peer) {
     for (std::uint32_t slot = 0; slot < params.num_slots; ++slot) {
       const std::int64_t first = slots.row(slot, params.rank, 0, 0);

@@ -62,7 +62,9 @@ concept BlockingOp = Op<O> && requires(const typename O::Params& params) {
 };
 
 template <class O>
-concept BoundedOp = BlockingOp<O> && requires { { O::kStuckKind } -> std::convertible_to<std::string_view>; };
+concept BoundedOp = BlockingOp<O> && requires {
+  { O::kStuckKind } -> std::convertible_to<std::string_view>;
+};
 
 template <class O>
 concept LabelledOp = Op<O> && requires(const typename O::Params& params) {

@@ -24,9 +24,9 @@ enum class Lifetime { kActivation, kWorkspace, kSymmetric };
 
 // What a symmetric buffer holds when its exchanges begin, or begin anew after a failure.
 enum class Content {
-  kRows,    // nothing yet
-  kFlags,   // u32 [slots, N]
-  kState,   // an ExchangeState
+  kRows,   // nothing yet
+  kFlags,  // u32 [slots, N]
+  kState,  // an ExchangeState
 };
 
 struct BufferSpec {

@@ -71,14 +71,21 @@ class Direct final : public Strategy {
     return static_cast<std::size_t>((shape.world_size - 1) * packed(shape).elements_per_peer()) *
            size_bytes(shape.dtype);
   }
+
+  std::size_t unsent_bytes_per_empty_row(const StepShape& shape) const override {
+    const Strategy& used = effective(shape);
+    if (&used != this) return used.unsent_bytes_per_empty_row(shape);
+    return static_cast<std::size_t>(shape.world_size - 1) * shape.heads_per_rank * shape.head_dim *
+           size_bytes(shape.dtype);
+  }
 };
 
 }  // namespace
 
 void plan_direct_exchange(const StepShape& shape, BufferPlan& plan) {
-  const auto received = static_cast<std::size_t>(packed(shape).elements_per_peer() *
-                                                 shape.world_size) *
-                        size_bytes(shape.dtype);
+  const auto received =
+      static_cast<std::size_t>(packed(shape).elements_per_peer() * shape.world_size) *
+      size_bytes(shape.dtype);
   plan.add("received", received, Lifetime::kWorkspace);
   if (shape.world_size == 1) return;
   const std::int64_t rows = shape.max_exchange_tokens;

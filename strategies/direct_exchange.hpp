@@ -16,8 +16,8 @@ struct DirectOps : ExchangeOps {
 
 inline constexpr ExchangeNames kDirectNames{.signals = "signals", .state = "epoch"};
 
-// Buffers payload [slots, N, max T, h, D] and lse_slots [slots, N, max T, h], signals and epoch, and
-// received: PackedRows in the split layout.
+// Buffers payload [slots, N, max T, h, D] and lse_slots [slots, N, max T, h], signals and epoch,
+// and received: PackedRows in the split layout.
 void plan_direct_exchange(const StepShape& shape, BufferPlan& plan);
 
 // Combines rows that lie in `received`.

@@ -51,6 +51,9 @@ class Strategy {
 
   // Bytes that one rank sends to others per step and layer.
   virtual std::size_t egress_bytes(const StepShape& shape) const = 0;
+
+  // How many of them are saved by a row that is empty on the rank.
+  virtual std::size_t unsent_bytes_per_empty_row(const StepShape& /*shape*/) const { return 0; }
 };
 
 }  // namespace dcp

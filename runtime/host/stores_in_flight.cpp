@@ -17,8 +17,8 @@ void StoresInFlight::store_release(StoreRoute route, std::uint32_t* at, std::uin
   add(route, at, reinterpret_cast<const std::byte*>(&value), sizeof(value), true);
 }
 
-void StoresInFlight::add(StoreRoute route, void* at, const std::byte* bytes,
-                         std::size_t size_bytes, bool is_flag) {
+void StoresInFlight::add(StoreRoute route, void* at, const std::byte* bytes, std::size_t size_bytes,
+                         bool is_flag) {
   Sender& sender = senders_[static_cast<std::size_t>(route.from)];
   const std::int64_t number = sender.num_made++;
   auto& stores = sender.to[static_cast<std::size_t>(route.to)];
