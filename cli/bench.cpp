@@ -4,10 +4,12 @@
 #include <iostream>
 
 #include "bench/kernel_bench.hpp"
+#include "bench/step_bench.hpp"
 #include "cli/command_line.hpp"
 #include "cli/input_files.hpp"
 #include "cli/json_file.hpp"
 #include "core/error.hpp"
+#include "strategies/registry.hpp"
 
 namespace dcp {
 
@@ -72,6 +74,38 @@ class Table {
   nlohmann::ordered_json json_ = nlohmann::ordered_json::array();
 };
 
+class StepTable {
+ public:
+  void add(const StepRecord& record) {
+    if (json_.empty()) {
+      std::cout << "\nstep                           nodes    capture     replay        step\n";
+    }
+    std::cout << std::left << std::setw(29) << record.label << std::right << std::setw(7)
+              << record.num_nodes << std::fixed << std::setprecision(2) << std::setw(8)
+              << record.capture_ms << " ms" << std::setw(8) << record.replay_us << " us"
+              << std::setw(9) << record.step_us << " us\n ";
+    for (const auto& [op, us] : record.op_us) std::cout << ' ' << op << ' ' << us << " us";
+    std::cout << std::endl;
+    json_.push_back({{"step", record.label},
+                     {"nodes", record.num_nodes},
+                     {"capture_ms", record.capture_ms},
+                     {"replay_us", record.replay_us},
+                     {"step_us", record.step_us},
+                     {"op_us", record.op_us}});
+  }
+
+  const nlohmann::ordered_json& json() const { return json_; }
+
+ private:
+  nlohmann::ordered_json json_ = nlohmann::ordered_json::array();
+};
+
+std::vector<std::string> strategy_names() {
+  std::vector<std::string> names;
+  for (const Strategy* strategy : all_strategies()) names.emplace_back(strategy->name());
+  return names;
+}
+
 }  // namespace
 
 int bench_command(const Options& options) {
@@ -80,14 +114,22 @@ int bench_command(const Options& options) {
     throw InputError({.file = "dcpsim"}, "'bench' times kernels on a GPU: " + why);
   }
   Table table;
-  bench_kernels(
-      {.cases = default_kernel_cases(),
-       .num_tokens = default_token_counts(),
-       .wants = [&](const std::string& label) { return matches_filter(label, options.filter); },
-       .report = [&](const BenchRecord& record) { table.add(record); }});
+  StepTable steps;
+  const auto wants = [&](const std::string& label) {
+    return matches_filter(label, options.filter);
+  };
+  bench_kernels({.cases = default_kernel_cases(),
+                 .num_tokens = default_token_counts(),
+                 .wants = wants,
+                 .report = [&](const BenchRecord& record) { table.add(record); }});
+  bench_steps({.cases = default_step_cases(),
+               .strategies = strategy_names(),
+               .wants = wants,
+               .report = [&](const StepRecord& record) { steps.add(record); }});
   if (!options.json_path.empty()) {
     nlohmann::ordered_json report = report_head();
     report["records"] = table.json();
+    report["steps"] = steps.json();
     write_json_file(options.json_path, report);
   }
   return 0;

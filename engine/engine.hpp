@@ -106,6 +106,12 @@ struct LayerBits {
   std::vector<RankLayerBits> ranks;
 };
 
+// Means over replays of one graph that follow each other.
+struct Pace {
+  double host_us;  // that the slowest rank's thread takes: metadata, its copies, the launch
+  double step_us;  // from one step to the next, of all ranks
+};
+
 // A workspace buffer of a step that ran.
 struct WorkspaceRef {
   const StepRun& run;
@@ -138,6 +144,10 @@ class Engine {
     return replay(StepRequest{.batch = batch, .graph = graph, .times = times});
   }
   StepRun eager(const Batch& batch) { return eager(StepRequest{.batch = batch}); }
+
+  // Replays the graph `times` times in a row, the batch's metadata copied up before each launch,
+  // and waits for the last one only. Nothing may be pending. StepError and Failure as replay().
+  Pace pace(const Batch& batch, const std::string& graph, std::int64_t times);
 
   // Runs all that is enqueued. Failure as World::drain.
   void drain();

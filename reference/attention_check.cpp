@@ -5,6 +5,7 @@
 #include <future>
 #include <limits>
 #include <numeric>
+#include <thread>
 
 #include "reference/attention.hpp"
 #include "reference/combine_check.hpp"
@@ -239,13 +240,18 @@ void check_attention(const StepGeometry& geometry, const InputData& data,
     check.new_tokens.merge(checker.new_tokens);
     check.step.merge(checker.step);
   };
-  std::future<RowChecker> other;
-  if (geometry.num_requests() > 1) other = std::async(std::launch::async, work);
+  const std::size_t num_threads =
+      std::min<std::size_t>(std::max(1u, std::thread::hardware_concurrency()),
+                            std::max<std::size_t>(1, geometry.num_requests()));
+  std::vector<std::future<RowChecker>> others;
+  for (std::size_t i = 1; i < num_threads; ++i) {
+    others.push_back(std::async(std::launch::async, work));
+  }
   take(work());
   RowChecker padding(geometry, observation, options, check.expected);
   check_padding(geometry, padding);
   take(padding);
-  if (other.valid()) take(other.get());
+  for (auto& other : others) take(other.get());
 }
 
 }  // namespace dcp

@@ -1,6 +1,11 @@
-// A warp takes one to four rows. A row of the interleaved layout is one word longer than its
-// payload, so that rows start 0, 4, 8 or 12 bytes past a 16-byte line: the warp loads aligned
-// vectors, shifts them against each other by whole words, and stores aligned vectors.
+// Lanes move a row in pieces: vectors where payload rows start at a multiple of 16 bytes (split
+// layout), words where each is followed by its lse (interleaved). All pieces of a lane are in
+// flight before the first is stored. Few rows are spread over the GPU, one piece to a lane; of
+// many, a warp takes a row. Where few rows are worked on, every instruction before the first load
+// costs time: the grid is (local head, peer, token), and strides come in bytes.
+#include <algorithm>
+#include <cstdlib>
+
 #include "kernels/cuda/ops.hpp"
 #include "kernels/cuda/rows.cuh"
 
@@ -8,6 +13,12 @@ namespace dcp {
 
 namespace {
 
+#ifndef PACK_AHEAD
+#define PACK_AHEAD 8
+#endif
+#ifndef PACK_ROWS
+#define PACK_ROWS 4
+#endif
 PackedRows packed_rows(const A2aPack::Params& params) {
   return {.num_tokens = params.num_tokens,
           .world_size = params.world_size,
@@ -17,123 +28,103 @@ PackedRows packed_rows(const A2aPack::Params& params) {
           .layout = params.layout};
 }
 
-__device__ uint4 next_lane(const uint4& v) {
-  return {__shfl_down_sync(~0u, v.x, 1), __shfl_down_sync(~0u, v.y, 1),
-          __shfl_down_sync(~0u, v.z, 1), __shfl_down_sync(~0u, v.w, 1)};
-}
-
-// Words `shift` .. `shift` + 3 of eight.
-__device__ uint4 shifted(const uint4& a, const uint4& b, int shift) {
-  switch (shift) {
-    case 1:
-      return {a.y, a.z, a.w, b.x};
-    case 2:
-      return {a.z, a.w, b.x, b.y};
-    case 3:
-      return {a.w, b.x, b.y, b.z};
-    default:
-      return a;
-  }
-}
-
-__device__ void store_words(std::uint32_t* to, const uint4& v, int count) {
-  if (count > 0) to[0] = v.x;
-  if (count > 1) to[1] = v.y;
-  if (count > 2) to[2] = v.z;
-}
-
-// Vector k of a row's payload and the one after it (the lse after the last), to words `4 k` .. of a
-// row that starts at `to`.
-__device__ void store_vector(const uint4& mine, uint4 next, std::uint32_t lse, std::uint32_t* to,
-                             int k, int last) {
-  const int lead = static_cast<int>(-(reinterpret_cast<std::uintptr_t>(to) / 4) % 4);
-  if (k == last) next.x = lse;
-  if (k == 0) store_words(to, mine, lead);  // up to the first whole line
-  std::uint32_t* line = to + lead + 4 * k;
-  if (k < last || lead <= 1) {
-    *reinterpret_cast<uint4*>(line) = shifted(mine, next, lead);
-  } else {
-    store_words(line, shifted(mine, next, lead), 5 - lead);
-  }
-  if (k == last && lead == 0) line[4] = lse;
-}
-
-// Where the heads of a warp go.
-struct SendHead {
-  int peer;
-  int head;
-
-  __device__ void next(int heads_per_rank) {
-    if (++head < heads_per_rank) return;
-    head = 0;
-    ++peer;
-  }
+// Where rows come from and go to. Strides in bytes.
+struct PackRows {
+  const char* out;
+  std::int64_t out_token;
+  std::int64_t out_head;
+  char* send;
+  std::int64_t peer;         // from a peer's part to the next one's
+  std::int64_t payload_row;  // from a row's payload to the next one's
+  std::int64_t first_lse;    // of a part
+  std::int64_t lse_row;
+  ConstHeadRows lse;  // heads of one rank: no division to find one
+  BatchMetadata batch;
+  std::int64_t num_tokens;
+  std::int32_t heads_per_rank;
+  std::int32_t num_pieces;  // of a row
 };
 
-// One row, of which `ahead` is loaded already.
-__device__ void store_row(const uint4 (&ahead)[kAhead], const uint4* payload, int num_vectors,
-                          std::uint32_t lse, std::uint32_t* to) {
-  const int lane = WarpTeam::lane();
-  const int last = num_vectors - 1;
-  for (int i = 0; i * kWarp < num_vectors; ++i) {
+PackRows pack_rows(const A2aPack::Params& params, const PackedRows& packed, int piece_bytes) {
+  const auto element = static_cast<std::int64_t>(size_bytes(packed.dtype));
+  const auto bytes = [&](std::int64_t elements) { return elements * element; };
+  return {.out = static_cast<const char*>(params.out.data),
+          .out_token = bytes(params.out.strides.token),
+          .out_head = bytes(params.out.strides.head),
+          .send = static_cast<char*>(params.send),
+          .peer = bytes(packed.elements_per_peer()),
+          .payload_row = bytes(packed.payload_offset(0, 0, 1)),
+          .first_lse = bytes(packed.lse_offset(0, 0, 0)),
+          .lse_row = bytes(packed.lse_offset(0, 0, 1) - packed.lse_offset(0, 0, 0)),
+          .lse = params.lse,
+          .batch = params.batch,
+          .num_tokens = params.num_tokens,
+          .heads_per_rank = packed.heads_per_rank,
+          .num_pieces = static_cast<std::int32_t>(bytes(params.head_dim) / piece_bytes)};
+}
+
+// How a kernel counts: rows that are spread over the GPU have one piece to a lane and short
+// offsets.
+struct Spread {
+  using Offset = std::int32_t;
+  static constexpr int kPerLane = 1;
+};
+template <int kPieces>
+struct RowToAWarp {
+  using Offset = std::int64_t;
+  static constexpr int kPerLane = kPieces;
+};
+
+template <class Piece, class Grid>
+__device__ void pack_row(const PackRows& rows, typename Grid::Offset token, int local_head) {
+  using Offset = typename Grid::Offset;
+  const auto at = [](auto index, std::int64_t stride) {
+    return static_cast<Offset>(index) * static_cast<Offset>(stride);
+  };
+  const int lane = static_cast<int>(threadIdx.x);
+  const int peer = static_cast<int>(blockIdx.y);
+  const int head = peer * rows.heads_per_rank + local_head;
+  const auto* from = reinterpret_cast<const Piece*>(rows.out + at(token, rows.out_token) +
+                                                    at(head, rows.out_head));
+  Piece ahead[Grid::kPerLane];
+#pragma unroll
+  for (int i = 0; i < Grid::kPerLane; ++i) {
     const int k = i * kWarp + lane;
-    const uint4 mine = i == 0 ? ahead[0] : i == 1 ? ahead[1] : k <= last ? payload[k] : uint4{};
-    uint4 next = next_lane(mine);
-    if (lane == kWarp - 1 && k < last) next = payload[k + 1];  // in the cache
-    if (k <= last) store_vector(mine, next, lse, to, k, last);
+    if (k < rows.num_pieces) ahead[i] = from[k];
+  }
+  char* part = rows.send + at(peer, rows.peer);
+  const Offset row = at(token, rows.heads_per_rank) + local_head;
+  if (Grid::kPerLane > 1 || lane < kWarp) {
+    const float lse =
+        load_value(rows.lse, at(token, rows.lse.strides.token) + at(head, rows.lse.strides.head));
+    const std::uint32_t bits = masked_lse_bits(lse, row_is_empty_by_warp(rows.batch, token));
+    if (lane == 0) {
+      *reinterpret_cast<std::uint32_t*>(part + rows.first_lse + at(row, rows.lse_row)) = bits;
+    }
+  }
+  auto* to = reinterpret_cast<Piece*>(part + at(row, rows.payload_row));
+#pragma unroll
+  for (int i = 0; i < Grid::kPerLane; ++i) {
+    const int k = i * kWarp + lane;
+    if (k < rows.num_pieces) to[k] = ahead[i];
+  }
+  if constexpr (Grid::kPerLane > 1) {
+#pragma unroll 1
+    for (int k = Grid::kPerLane * kWarp + lane; k < rows.num_pieces; k += kWarp) to[k] = from[k];
   }
 }
 
-template <int kRows>
-__global__ void pack_vectors(const __grid_constant__ A2aPack::Params params,
-                             const __grid_constant__ PackedRows packed) {
-  const std::int64_t token = token_of_block();
-  const int first_head = first_head_of_warp(kRows);
-  const int num_rows = min(kRows, params.num_heads - first_head);
-  if (num_rows <= 0 || token >= params.num_tokens) return;
-  const int lane = WarpTeam::lane();
-  const auto element = static_cast<std::int64_t>(size_bytes(packed.dtype));
-  const int num_vectors = static_cast<int>(params.head_dim * element / kVector);
-  const RowOffsets<kRows> from(params.out.strides, token, first_head);
-  const auto payload_of = [&](int row) {
-    return reinterpret_cast<const uint4*>(static_cast<const char*>(params.out.data) +
-                                          from.at[row] * element);
-  };
-  uint4 ahead[kRows][kAhead];
-#pragma unroll
-  for (int row = 0; row < kRows; ++row) {
-#pragma unroll
-    for (int i = 0; i < kAhead; ++i) {
-      const int k = i * kWarp + lane;
-      const bool is_there = row < num_rows && k < num_vectors;
-      ahead[row][i] = is_there ? payload_of(row)[k] : uint4{};
-    }
-  }
-  const float own_lse =  // lane i has the lse of row i
-      lane < num_rows ? load_value(params.lse, params.lse.strides.offset(token, first_head + lane))
-                      : 0.0f;
-  SendHead to{first_head / packed.heads_per_rank, first_head % packed.heads_per_rank};
-  const std::uint32_t lse = masked_lse_bits(own_lse, row_is_empty_by_warp(params.batch, token));
-  const auto word_at = [&](std::int64_t offset) {
-    return reinterpret_cast<std::uint32_t*>(static_cast<char*>(params.send) + offset * element);
-  };
-#pragma unroll
-  for (int row = 0; row < kRows; ++row) {
-    if (row >= num_rows) break;
-    const std::uint32_t row_lse = __shfl_sync(~0u, lse, row);
-    std::uint32_t* out = word_at(packed.payload_offset(to.peer, token, to.head));
-    if (packed.layout == A2aLayout::kInterleaved) {
-      store_row(ahead[row], payload_of(row), num_vectors, row_lse, out);
-    } else {
-      auto* vectors = reinterpret_cast<uint4*>(out);
-      if (lane < num_vectors) vectors[lane] = ahead[row][0];
-      if (lane + kWarp < num_vectors) vectors[lane + kWarp] = ahead[row][1];
-      for (int k = lane + kAhead * kWarp; k < num_vectors; k += kWarp) {
-        vectors[k] = payload_of(row)[k];
-      }
-      if (lane == 0) *word_at(packed.lse_offset(to.peer, token, to.head)) = row_lse;
-    }
-    to.next(packed.heads_per_rank);
+template <class Piece>
+__global__ void pack_few(const __grid_constant__ PackRows rows) {
+  pack_row<Piece, Spread>(rows, static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.x));
+}
+
+template <class Piece, int kPerLane>
+__global__ void pack_many(const __grid_constant__ PackRows rows) {
+  const int local_head = static_cast<int>(blockIdx.x * blockDim.y + threadIdx.y);
+  if (local_head >= rows.heads_per_rank) return;
+  for (std::int64_t token = blockIdx.z; token < rows.num_tokens; token += gridDim.z) {
+    pack_row<Piece, RowToAWarp<kPerLane>>(rows, token, local_head);
   }
 }
 
@@ -163,22 +154,59 @@ auto pack_any(DType dtype) {
   return size_bytes(dtype) == sizeof(float) ? pack_elements<float> : pack_elements<Bf16>;
 }
 
+// Rows are whole pieces, at addresses that are whole pieces.
+bool fits(const A2aPack::Params& params, const PackedRows& packed, int piece_bytes) {
+  const auto part_bytes =
+      packed.elements_per_peer() * static_cast<std::int64_t>(size_bytes(packed.dtype));
+  return has_whole_rows(params.out, params.head_dim, piece_bytes) &&
+         is_aligned(params.send, piece_bytes) && part_bytes % piece_bytes == 0 &&
+         params.out.strides.heads_per_rank >= params.num_heads &&
+         params.lse.strides.heads_per_rank >= params.num_heads;
+}
+
+// Whether the GPU holds all lanes at once, and every offset is short.
+bool are_few(const PackRows& rows, int world_size, int lanes) {
+  constexpr std::int64_t kLanes = 1 << 18;
+  constexpr std::int64_t kBytes = 1 << 30;
+  const std::int64_t num_heads = std::int64_t{world_size} * rows.heads_per_rank;
+  const auto span = [&](std::int64_t token, std::int64_t head) {
+    return rows.num_tokens * std::abs(token) + num_heads * std::abs(head);
+  };
+  return rows.num_pieces <= lanes && rows.num_tokens * num_heads * lanes <= kLanes &&
+         span(rows.out_token, rows.out_head) < kBytes && world_size * rows.peer < kBytes &&
+         span(rows.lse.strides.token, rows.lse.strides.head) < kBytes;
+}
+
+template <class Piece, int kPerLane>
+void launch_pieces(const A2aPack::Params& params, const PackedRows& packed, cudaStream_t stream) {
+  const PackRows rows = pack_rows(params, packed, sizeof(Piece));
+  const auto peers = static_cast<unsigned>(params.world_size);
+  const int lanes = std::min((rows.num_pieces + kWarp - 1) / kWarp * kWarp, 1024);
+  if (are_few(rows, params.world_size, lanes)) {
+    const dim3 grid(blocks_for(rows.heads_per_rank, 1), peers,
+                    static_cast<unsigned>(rows.num_tokens));
+    pack_few<Piece><<<grid, static_cast<unsigned>(lanes), 0, stream>>>(rows);
+    return;
+  }
+  const dim3 block(kWarp, PACK_ROWS);
+  const dim3 grid(blocks_for(rows.heads_per_rank, PACK_ROWS), peers,
+                  static_cast<unsigned>(std::min<std::int64_t>(rows.num_tokens, 65535)));
+  pack_many<Piece, kPerLane><<<grid, block, 0, stream>>>(rows);
+}
+
 }  // namespace
 
 void launch(const A2aPack::Params& params, const Launch& at) {
   if (params.num_tokens == 0 || params.num_heads == 0) return;
   const PackedRows packed = packed_rows(params);
-  // Parts of the split layout start at a multiple of T * h * (D + lanes) elements.
-  const bool is_split = packed.layout == A2aLayout::kSplit;
-  const auto part_bytes =
-      packed.elements_per_peer() * static_cast<std::int64_t>(size_bytes(packed.dtype));
-  const bool fits = has_vector_rows(params.out, params.head_dim) &&
-                    is_aligned(params.send, kVector) && (!is_split || part_bytes % kVector == 0);
-  const RowGrid grid(params.num_tokens, params.num_heads, fits);
-  const auto kernel = !fits                     ? pack_any(packed.dtype)
-                      : grid.rows_per_warp == 1 ? pack_vectors<1>
-                                                : pack_vectors<4>;
-  kernel<<<grid.blocks, grid.block(), 0, at.stream>>>(params, packed);
+  if (packed.layout == A2aLayout::kSplit && fits(params, packed, kVector)) {
+    return launch_pieces<uint4, 2>(params, packed, at.stream);
+  }
+  if (fits(params, packed, sizeof(std::uint32_t))) {
+    return launch_pieces<std::uint32_t, PACK_AHEAD>(params, packed, at.stream);
+  }
+  const RowGrid grid(params.num_tokens, params.num_heads, false);
+  pack_any(packed.dtype)<<<grid.blocks, grid.block(), 0, at.stream>>>(params, packed);
 }
 
 }  // namespace dcp

@@ -1,4 +1,6 @@
 // A warp takes one to four rows. They are loaded before their weights are known.
+#include <cstdlib>
+
 #include "kernels/cuda/ops.hpp"
 #include "kernels/cuda/rows.cuh"
 #include "kernels/lse_weights.hpp"
@@ -102,6 +104,98 @@ __global__ void scale_vectors(const __grid_constant__ LseCorrect::Params params)
   weights.store_lse(params, token, team_head);
 }
 
+// What a row costs before its first load counts where few are worked on: a vector to a lane, short
+// offsets in bytes.
+struct FewRows {
+  const float* lses;
+  const char* out;
+  char* scaled;
+  float* lse;
+  std::int32_t out_token;
+  std::int32_t out_head;
+  std::int32_t scaled_token;
+  std::int32_t scaled_head;
+  std::int32_t scaled_rank;
+  std::int32_t heads_per_rank;  // of `scaled`
+  std::int32_t rank;
+  std::int32_t world_size;
+  std::int32_t first_lse_head;
+  std::int32_t num_lse_heads;
+  std::int32_t num_vectors;
+};
+
+// The grid is (head of a rank, rank, token).
+template <LseBase kBase, class T>
+__global__ void scale_few(const __grid_constant__ FewRows rows) {
+  const auto token = static_cast<int>(blockIdx.z);
+  const int head = static_cast<int>(blockIdx.y * rows.heads_per_rank + blockIdx.x);
+  const int num_heads = static_cast<int>(gridDim.y) * rows.heads_per_rank;
+  const int k = static_cast<int>(threadIdx.x);
+  const auto* from =
+      reinterpret_cast<const uint4*>(rows.out + token * rows.out_token + head * rows.out_head);
+  const uint4 vector = k < rows.num_vectors ? from[k] : uint4{};
+  const int team_lane = LseTeam::lane();
+  const int stride = static_cast<int>(gridDim.z) * num_heads;
+  const float* of_row = rows.lses + token * num_heads + head;
+  const float own = team_lane < rows.world_size ? of_row[team_lane * stride]
+                                                : -std::numeric_limits<float>::infinity();
+  const LseSum total = sum_lses<kBase, LseTeam>(LseTeam::size(), [&](int) { return own; });
+  const float factor = __shfl_sync(~0u, rank_factor<kBase>(own, total), rows.rank, LseTeam::size());
+  auto* to = reinterpret_cast<uint4*>(
+      rows.scaled + static_cast<int>(blockIdx.y) * rows.scaled_rank + token * rows.scaled_token +
+      static_cast<int>(blockIdx.x) * rows.scaled_head);
+  if (k < rows.num_vectors) to[k] = scaled<T>(vector, factor);
+  const int lse_head = head - rows.first_lse_head;
+  const bool is_kept = rows.lse != nullptr && lse_head >= 0 && lse_head < rows.num_lse_heads;
+  if (is_kept && k == 0) {
+    rows.lse[token * rows.num_lse_heads + lse_head] = combined_lse<kBase>(total);
+  }
+}
+
+// Whether the GPU holds all lanes at once, and every offset is short.
+bool are_few(const LseCorrect::Params& params) {
+  constexpr std::int64_t kRows = 4096;
+  constexpr std::int64_t kBytes = 1 << 30;
+  const auto element = static_cast<std::int64_t>(size_bytes(params.out.dtype));
+  const auto span = [&](const HeadStrides& s) {
+    return element * (params.num_tokens * std::abs(s.token) + params.num_heads * std::abs(s.head) +
+                      params.world_size * std::abs(s.rank));
+  };
+  return params.num_tokens * params.num_heads < kRows && span(params.out.strides) < kBytes &&
+         span(params.scaled.strides) < kBytes && params.world_size <= LseTeam::size() &&
+         params.head_dim * element <= 1024 * kVector &&
+         params.out.strides.heads_per_rank >= params.num_heads &&
+         params.num_heads % params.scaled.strides.heads_per_rank == 0;
+}
+
+template <LseBase kBase, class T>
+void launch_few(const LseCorrect::Params& params, cudaStream_t stream) {
+  const auto bytes = [](std::int64_t elements) {
+    return static_cast<std::int32_t>(elements * static_cast<std::int64_t>(sizeof(T)));
+  };
+  const HeadStrides& from = params.out.strides;
+  const HeadStrides& to = params.scaled.strides;
+  const FewRows rows{.lses = params.lses,
+                     .out = static_cast<const char*>(params.out.data),
+                     .scaled = static_cast<char*>(params.scaled.data),
+                     .lse = params.lse,
+                     .out_token = bytes(from.token),
+                     .out_head = bytes(from.head),
+                     .scaled_token = bytes(to.token),
+                     .scaled_head = bytes(to.head),
+                     .scaled_rank = bytes(to.rank),
+                     .heads_per_rank = to.heads_per_rank,
+                     .rank = params.rank,
+                     .world_size = params.world_size,
+                     .first_lse_head = params.first_lse_head,
+                     .num_lse_heads = params.num_lse_heads,
+                     .num_vectors = bytes(params.head_dim) / kVector};
+  const dim3 grid(static_cast<unsigned>(to.heads_per_rank),
+                  static_cast<unsigned>(params.num_heads / to.heads_per_rank),
+                  static_cast<unsigned>(params.num_tokens));
+  scale_few<kBase, T><<<grid, blocks_for(rows.num_vectors, kWarp) * kWarp, 0, stream>>>(rows);
+}
+
 // Any strides, alignment and pair of dtypes.
 template <LseBase kBase>
 __global__ void scale_elements(const __grid_constant__ LseCorrect::Params params) {
@@ -136,6 +230,7 @@ void launch(const LseCorrect::Params& params, const Launch& at) {
   dispatch_lse_base(params.base, [&]<LseBase kBase>() {
     if (!vectors) return start(scale_elements<kBase>);
     dispatch_dtype(params.out.dtype, [&]<class T>() {
+      if (are_few(params)) return launch_few<kBase, T>(params, at.stream);
       start(grid.rows_per_warp == 1 ? scale_vectors<kBase, T, 1> : scale_vectors<kBase, T, 4>);
     });
   });

@@ -17,13 +17,17 @@ inline bool is_aligned(const void* data, std::int64_t size_bytes) {
   return reinterpret_cast<std::uintptr_t>(data) % static_cast<std::uintptr_t>(size_bytes) == 0;
 }
 
-// Whether every row of the view is `dim` contiguous elements, a whole number of aligned vectors.
-inline bool has_vector_rows(const ConstHeadRows& rows, int dim) {
+// Whether every row of the view is `dim` contiguous elements, and a whole number of aligned pieces.
+inline bool has_whole_rows(const ConstHeadRows& rows, int dim, int piece_bytes) {
   const auto element = static_cast<std::int64_t>(size_bytes(rows.dtype));
   const HeadStrides& s = rows.strides;
-  const auto whole = [&](std::int64_t elements) { return elements * element % kVector == 0; };
-  return s.element == 1 && is_aligned(rows.data, kVector) && whole(dim) && whole(s.rank) &&
+  const auto whole = [&](std::int64_t elements) { return elements * element % piece_bytes == 0; };
+  return s.element == 1 && is_aligned(rows.data, piece_bytes) && whole(dim) && whole(s.rank) &&
          whole(s.token) && whole(s.head);
+}
+
+inline bool has_vector_rows(const ConstHeadRows& rows, int dim) {
+  return has_whole_rows(rows, dim, kVector);
 }
 
 // Element `offset` of a view of any dtype of 16 or 32 bits.

@@ -97,10 +97,13 @@ void CudaRuntime::enqueue_foreign(Stream stream, const OpInfo& op,
   const cudaStream_t to = at(stream);
   Capture* const capture = capture_of(to);
   if (capture != nullptr) capture->log.begin(op, params, streams_.at(stream.id).name);
+  const bool is_timed = capture != nullptr && op_times_ != nullptr;
+  if (is_timed) op_times_->begin(op.name, to);
   launch(to, [&] {
     check_cuda(cudaGetLastError(), op.name);
     if (capture != nullptr) capture->log.note(to);
   });
+  if (is_timed) op_times_->end(to);
 }
 
 void CudaRuntime::copy(Stream stream, void* to, const void* from, std::size_t size_bytes) {

@@ -14,6 +14,7 @@
 #include "kernels/cuda/fault.hpp"
 #include "runtime/cuda/cuda_memory.hpp"
 #include "runtime/cuda/graph_log.hpp"
+#include "runtime/cuda/op_times.hpp"
 #include "runtime/runtime.hpp"
 
 namespace dcp {
@@ -56,6 +57,9 @@ class CudaRuntime final : public Runtime {
   // Waits for everything that was enqueued, then frees what was given back. Returns what a kernel
   // reported since the last call. Failure where the GPU stopped.
   std::optional<Fault> synchronize();
+
+  // Times each op of the graphs that are captured from here on; null: none.
+  void time_ops(OpTimes* times) { op_times_ = times; }
 
   bool is_idle() const;  // everything that was enqueued has run
 
@@ -100,6 +104,7 @@ class CudaRuntime final : public Runtime {
   std::vector<std::unique_ptr<Capture>> captures_;  // in progress, the latest last
   std::deque<GraphState> graphs_;                   // record_of() hands out references
   std::vector<Executable> execs_;
+  OpTimes* op_times_ = nullptr;
   int num_captures_ = 0;
   bool shares_pool_ = false;
 };

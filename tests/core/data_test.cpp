@@ -11,6 +11,8 @@ namespace {
 
 InputData make_data(DataKind kind, DType dtype = DType::kFp32, std::uint64_t seed = 7) {
   Scenario scenario;
+  scenario.world_size = 1;
+  scenario.tensor_parallel_size = 1;
   scenario.data.kind = kind;
   scenario.data.seed = seed;
   scenario.dtype = dtype;
