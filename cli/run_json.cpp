@@ -23,6 +23,7 @@ Json step_json(const StepReport& step) {
                {"graph", step.graph},
                {"rows", step.rows},
                {"eager_rows", step.eager_rows},
+               {"fallback_rows", step.fallback_rows},
                {"egress_bytes", step.egress_bytes},
                {"op_nodes", step.op_nodes},
                {"kernel_nodes", step.kernel_nodes ? Json(*step.kernel_nodes) : Json(nullptr)},

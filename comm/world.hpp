@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "comm/collectives.hpp"
+#include "comm/peer_access.hpp"
 #include "runtime/interference.hpp"
 #include "runtime/runtime.hpp"
 
@@ -18,6 +19,7 @@ struct Rank {
   // One communicator for each ubatch: collectives of ubatches that run at the same time have no
   // order among ranks, so they must not meet in one.
   std::span<Collectives* const> communicators;
+  PeerAccess* peers = nullptr;  // null where ranks cannot address each other's memory
 };
 
 class World {
@@ -33,6 +35,15 @@ class World {
 
   // `of_ranks[r]` is what the process of rank r put there; afterwards it is so in every process.
   virtual void share(std::vector<std::vector<std::byte>>& /*of_ranks*/) {}
+
+  // Memory that every rank may address, one block of the size on each, in the order of the ranks.
+  // StepError backend_unavailable where ranks cannot address each other's memory.
+  virtual std::vector<Buffer> allocate_symmetric(std::string_view /*name*/,
+                                                 std::size_t /*size_bytes*/) {
+    throw StepError("backend_unavailable",
+                    "the direct exchange needs ranks that can address each other's memory, all in "
+                    "one process: comm symmetric");
+  }
 
   // Calls `program` once for each rank, perhaps on a thread of its own: what the calls share is
   // only read. It enqueues and must not wait for another rank. Where it throws for a rank, nothing

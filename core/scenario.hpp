@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "core/direct_spec.hpp"
 #include "core/dtype.hpp"
 #include "core/error.hpp"
 #include "core/handles.hpp"
@@ -44,7 +45,6 @@ enum class CommStream : std::uint8_t { kSeparate, kSame };
 enum class DataKind : std::uint8_t { kRandom, kMean, kGiven };
 enum class GraphPool : std::uint8_t { kPrivate, kShared };
 enum class WorkspacePolicy : std::uint8_t { kGraphPool, kFixed, kGrowable };
-enum class DirectFallback : std::uint8_t { kNone, kA2a, kAgRs };
 
 // A tensor written out in the file: one value for all elements (empty shape) or nested lists.
 struct GivenTensor {
@@ -95,11 +95,6 @@ struct KvGatherSpec {
   std::int64_t tokens = 0;
   std::int64_t dim = 0;
   DType dtype = DType::kBf16;
-};
-
-struct DirectSpec {
-  int slots = 2;
-  DirectFallback fallback = DirectFallback::kNone;
 };
 
 // Lengths are GLOBAL and include this step's query tokens. Not checked for meaning by the reader.

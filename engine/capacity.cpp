@@ -78,7 +78,7 @@ std::vector<std::int64_t> capture_sizes(const Scenario& scenario) {
   return sizes;
 }
 
-Capacity make_capacity(const Scenario& scenario) {
+Capacity make_capacity(const Scenario& scenario, bool falls_back) {
   Capacity capacity;
   std::int64_t largest_size = 0;
   for (const std::int64_t size : capture_sizes(scenario))
@@ -107,6 +107,8 @@ Capacity make_capacity(const Scenario& scenario) {
   } else if (scenario.graph.size_rule) {
     capacity.max_num_tokens = by_size_rule(*scenario.graph.size_rule, largest_size, capacity.rule);
   }
+  capacity.max_exchange_tokens = capacity.max_num_tokens;
+  if (falls_back) capacity.max_num_tokens = std::max(capacity.max_num_tokens, largest);
   return capacity;
 }
 

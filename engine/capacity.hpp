@@ -11,17 +11,19 @@
 namespace dcp {
 
 struct Capacity {
-  std::int64_t max_num_tokens = 0;  // rows of the workspace and of the metadata buffers
-  std::string rule;                 // how max_num_tokens came about, for error messages
-  std::int64_t num_blocks = 1;      // pages of KV cache per rank and layer, page 0 included
+  std::int64_t max_num_tokens = 0;       // rows of the workspace and of the metadata buffers
+  std::int64_t max_exchange_tokens = 0;  // rows that a slot of the direct exchange holds
+  std::string rule;                      // how max_num_tokens came about, for error messages
+  std::int64_t num_blocks = 1;           // pages of KV cache per rank and layer, page 0 included
   std::int64_t pages_per_request = 1;
 };
 
 // Sizes that `capture: all` captures, in order.
 std::vector<std::int64_t> capture_sizes(const Scenario& scenario);
 
-// Batches that cannot be laid out do not count: the step that uses one refuses it.
-Capacity make_capacity(const Scenario& scenario);
+// Batches that cannot be laid out do not count: the step that uses one refuses it. `falls_back`:
+// steps that the exchange has no room for run all the same, so that only its slots are limited.
+Capacity make_capacity(const Scenario& scenario, bool falls_back = false);
 
 // StepError capacity where a step of `rows` rows and `num_requests` requests does not fit; the
 // message names the missing rows and the rule.

@@ -5,6 +5,7 @@
 #include "core/error.hpp"
 #include "engine/engine_state.hpp"
 #include "engine/memory_needs.hpp"
+#include "strategies/symmetric_buffers.hpp"
 
 namespace dcp {
 
@@ -78,8 +79,8 @@ Engine::Engine(const Scenario& scenario, const Strategy& strategy, World& world)
       strategy_(strategy),
       world_(world),
       data_(scenario),
-      capacity_(make_capacity(scenario)),
-      plan_(scenario, strategy, capacity_.max_num_tokens),
+      capacity_(make_capacity(scenario, strategy.falls_back(scenario.direct))),
+      plan_(scenario, strategy, capacity_.max_num_tokens, capacity_.max_exchange_tokens),
       budget_(world.has_bytes() ? MemoryBudget() : MemoryBudget(kUnlimited)),
       handed_lse_(scenario.lse) {
   budget_.take(input_bytes(scenario, plan_, capacity_), "the KV cache and the inputs");
@@ -87,6 +88,7 @@ Engine::Engine(const Scenario& scenario, const Strategy& strategy, World& world)
   world_.each_rank([&](Rank& rank) {
     ranks_[rank.index] = std::make_unique<RankState>(rank, scenario_, plan_, capacity_);
   });
+  allocate_exchanges();
 }
 
 Engine::~Engine() {
@@ -101,7 +103,12 @@ Engine::~Engine() {
 }
 
 void Engine::each_rank(const std::function<void(Rank&, RankState&)>& program) {
-  world_.each_rank([&](Rank& rank) { program(rank, *ranks_[rank.index]); });
+  try {
+    world_.each_rank([&](Rank& rank) { program(rank, *ranks_[rank.index]); });
+  } catch (...) {  // what was pending was given up, on some ranks within an exchange
+    if (pending_) begin_exchanges(0);
+    throw;
+  }
 }
 
 void Engine::each_rank(const std::vector<int>& ranks,
@@ -109,6 +116,11 @@ void Engine::each_rank(const std::vector<int>& ranks,
   each_rank([&](Rank& rank, RankState& state) {
     if (std::binary_search(ranks.begin(), ranks.end(), rank.index)) program(rank, state);
   });
+}
+
+// The ubatch that the exchanges of ubatch `u` of the next step are of.
+std::size_t Engine::claimed_by(const RankState& state, std::size_t u) {
+  return static_cast<std::size_t>(state.claimed_ubatch.value_or(static_cast<int>(u)));
 }
 
 // Allocates what the step needs: inside a capture, that is from the graph's own pool.
@@ -124,6 +136,12 @@ RankStep Engine::make_rank_step(Rank& rank, const RankState& state, const Engine
     };
     const UbatchState& owner = state.ubatches[static_cast<std::size_t>(
         odd_.workspace_ubatch.value_or(static_cast<int>(u)))];
+    std::vector<const BufferSet*> symmetric;
+    const std::size_t claimed = claimed_by(state, u);
+    for (const auto& each : ranks_) {
+      if (each != nullptr) symmetric.push_back(&each->ubatches[claimed].symmetric);
+    }
+    add_symmetric(exchanges_, rank.index, symmetric, ubatch.buffers);
     BufferSet shared;
     const WorkspaceNeed need = need_of(scenario_, needed, step.ubatches[u].num_rows);
     if (scenario_.workspace.policy == WorkspacePolicy::kFixed) {
@@ -135,6 +153,7 @@ RankStep Engine::make_rank_step(Rank& rank, const RankState& state, const Engine
           carve_workspace(own("workspace", std::max(need.asked_bytes, need.used_bytes)), needed);
     }
     for (const BufferSpec& spec : needed.specs()) {
+      if (spec.lifetime == Lifetime::kSymmetric) continue;
       const Buffer* found = shared.find(spec.name);
       ubatch.buffers.add(spec.name, found != nullptr ? *found : own(spec.name, spec.size_bytes));
     }
@@ -158,8 +177,7 @@ void Engine::enqueue_step(Rank& rank, RankState& state, const StepLanes& to, con
   for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
     const UbatchState& own = state.ubatches[u];
     const Stream compute = state.lane_stream(rank.runtime, static_cast<int>(u), origin);
-    const auto claimed =
-        static_cast<std::size_t>(state.claimed_ubatch.value_or(static_cast<int>(u)));
+    const std::size_t claimed = claimed_by(state, u);
     lanes.push_back({.rank = rank,
                      .collectives = *rank.communicators[claimed],
                      .compute = compute,
@@ -168,7 +186,8 @@ void Engine::enqueue_step(Rank& rank, RankState& state, const StepLanes& to, con
                      .joined = own.joined,
                      .appended = own.appended,
                      .previous = u == 0 ? nullptr : &lanes[u - 1],
-                     .dropped = odd.dropped_edge});
+                     .dropped = odd.dropped_edge,
+                     .ubatch = static_cast<int>(claimed)});
     inputs.push_back(state.inputs.view(static_cast<int>(u), step.ubatches[u].first_row));
     if (odd.num_requests) inputs[u].batch.num_requests = *odd.num_requests;
     contexts.push_back({.lane = lanes[u],
@@ -197,6 +216,12 @@ void Engine::drain() {
   };
   try {
     world_.drain();
+  } catch (const Failure& failure) {
+    forget();
+    const bool is_of_wait = failure.kind() == "wait_timeout";
+    const std::string why = failure.why() + (is_of_wait ? describe_exchanges() : "");
+    begin_exchanges(0);
+    throw Failure(failure.kind(), failure.rank(), why);
   } catch (...) {
     forget();
     throw;

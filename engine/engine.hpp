@@ -198,8 +198,8 @@ class Engine {
   // A call by name, as CUDA spells it. std::invalid_argument for a name that is not known.
   void call_during_next_capture(const verb::DuringCapture& what, std::optional<int> rank);
 
-  // One dynamic value. StepError ubatch_out_of_range, capacity; std::invalid_argument for a value
-  // that the key does not take.
+  // One dynamic value. StepError ubatch_out_of_range, capacity, and for the epoch graph_in_flight
+  // and step_divergence; std::invalid_argument for a value that the key does not take.
   void set(const verb::Set& what, std::optional<int> rank);
 
   LayerValues read_layer(const StepRun& run, int layer) const;
@@ -270,6 +270,7 @@ class Engine {
     const RankStep* mine = nullptr;
   };
 
+  static std::size_t claimed_by(const RankState& state, std::size_t ubatch);
   RankStep make_rank_step(Rank& rank, const RankState& state, const EngineStep& step);
   void enqueue_step(Rank& rank, RankState& state, const StepLanes& to, const Oddities& odd);
   // As each_rank, for the ranks of a run.
@@ -293,6 +294,11 @@ class Engine {
   StepInputs inputs_of(const StepRun& run, int rank, std::size_t ubatch) const;
   std::vector<float> read_query(Rank& rank, const StepRun& run, int layer) const;
   TensorBits read_query_bits(Rank& rank, const StepRun& run, int layer) const;
+  void allocate_exchanges();
+  // Epochs and flags of all ranks as after an exchange of that epoch. While nothing is pending.
+  void begin_exchanges(std::uint32_t epoch);
+  std::string describe_exchanges() const;
+  void poison_slots(const StepRun& run);
   FoundBuffer find_buffer(const BufferRef& ref, Rank& rank);
   void rebind_workspace(RankState& state, UbatchState& ubatch, const std::string& name,
                         const Buffer& fresh);
@@ -307,6 +313,7 @@ class Engine {
   void require_lse_tag() const;
   void copy_during_next_capture(const verb::DuringCapture& what, std::optional<int> rank);
   bool set_odd(const verb::Set& what);  // false: the key is another's
+  void set_epoch(const verb::Set& what, std::optional<int> rank);
   void read_ubatch(Rank& rank, const UbatchStep& step, int layer, RankLayerValues& values) const;
 
   const Scenario& scenario_;
@@ -316,6 +323,7 @@ class Engine {
   InputData data_;
   Capacity capacity_;
   StepPlan plan_;
+  BufferPlan exchanges_;  // of a ubatch: its symmetric buffers
   MemoryBudget budget_;
   verb::StubMode stub_ = verb::StubMode::kExact;
   std::vector<std::unique_ptr<RankState>> ranks_;

@@ -26,6 +26,11 @@ RowCount row_count(std::string_view name, const StepShape& shape, const Capacity
   }
   if (name == "lse_send") return {1, shape.num_tokens};
   if (name.starts_with("split_")) return {1, shape.num_splits * shape.num_tokens};
+  if (name == "payload" || name == "lse_slots") {
+    return {1, shape.direct.slots * shape.world_size * capacity.max_exchange_tokens};
+  }
+  if (name == "signals") return {1, shape.direct.slots * shape.world_size};
+  if (name == "epoch") return {1, 1};
   const bool per_layer = name == "q_gathered" || name.starts_with("partial_") || name == "out" ||
                          name == "lse" || name.starts_with("context_") || name == "new_out" ||
                          name == "new_lse";
@@ -85,12 +90,15 @@ Engine::FoundBuffer Engine::find_buffer(const BufferRef& ref, Rank& own_rank) {
     add(state.inputs.metadata(u), largest, false,
         [&state, &ref, u](const Buffer& fresh) { state.inputs.rebind(ref.buffer, fresh, u); });
     UbatchState& ubatch = state.ubatches[u];
+    add(ubatch.symmetric, largest, false,
+        [&](const Buffer& fresh) { ubatch.symmetric.add(ref.buffer, fresh); });
     BufferSet shared = ubatch.fixed;
     if (!ubatch.workspace.is_empty()) shared.add("workspace", ubatch.workspace.block());
     add(shared, largest, ref.buffer != "workspace",
         [&](const Buffer& fresh) { rebind_workspace(state, ubatch, ref.buffer, fresh); });
   }
-  const bool shared = state.ubatches[0].fixed.find(ref.buffer) != nullptr;
+  const bool shared = state.ubatches[0].fixed.find(ref.buffer) != nullptr ||
+                      state.ubatches[0].symmetric.find(ref.buffer) != nullptr;
   for (const auto& graph : graphs_) {
     const bool wanted = ref.graph ? *ref.graph == graph->name : !shared;
     auto& ubatches = graph->ranks[rank].ubatches;

@@ -180,6 +180,24 @@ bool Engine::set_odd(const verb::Set& what) {
   return true;
 }
 
+void Engine::set_epoch(const verb::Set& what, std::optional<int> rank) {
+  const std::int64_t epoch = integer_value(what);
+  const std::int64_t last = last_epoch(static_cast<std::uint32_t>(scenario_.direct.slots));
+  if (epoch < 0 || epoch > last) {
+    throw std::invalid_argument("set.epoch must be from 0 to " + std::to_string(last) + ", not " +
+                                what.value);
+  }
+  if (rank) {
+    throw StepError("step_divergence", "rank " + std::to_string(*rank) +
+                                           " would count from another epoch than its "
+                                           "peers: set it on all ranks");
+  }
+  if (pending_) {
+    throw StepError("graph_in_flight", "exchanges are under way: sync before the epoch is set");
+  }
+  begin_exchanges(static_cast<std::uint32_t>(epoch));
+}
+
 void Engine::set(const verb::Set& what, std::optional<int> rank) {
   const auto ranks = rank ? std::vector<int>{*rank} : all_ranks(scenario_);
   if (what.key == "lse_base") {
@@ -205,7 +223,10 @@ void Engine::set(const verb::Set& what, std::optional<int> rank) {
     each_rank(ranks, [&](Rank&, RankState& state) {
       state.inputs.keep(what.value, what.key == "keep_tail");
     });
+  } else if (what.key == "epoch") {
+    set_epoch(what, rank);
   } else if (set_odd(what)) {
+    return;
   } else if (what.key == "ubatch") {
     const std::int64_t ubatch = integer_value(what);
     if (ubatch < 0 || ubatch >= scenario_.graph.ubatches) {
@@ -215,7 +236,7 @@ void Engine::set(const verb::Set& what, std::optional<int> rank) {
     each_rank(ranks,
               [&](Rank&, RankState& state) { state.claimed_ubatch = static_cast<int>(ubatch); });
   } else {
-    throw std::invalid_argument("set." + what.key + " belongs to the direct exchange");
+    throw std::invalid_argument("set." + what.key + " is not supported");
   }
 }
 

@@ -87,11 +87,13 @@ void Engine::poison_results(const StepRun& run, const std::string& stream) {
       for (const auto& [name, buffer] : ubatch.buffers.all()) {
         const bool partial = name.starts_with("partial_") || name.starts_with("new_");
         if (partial && stub_ == verb::StubMode::kUntouched) continue;
+        if (ubatch.buffers.is_symmetric(name)) continue;
         to_device.poison(buffer.data, buffer.size_bytes);
       }
     }
     to_device.finish();
   });
+  poison_slots(run);
 }
 
 // What a step that is enqueued behind others, or before others, takes until something drains.
@@ -211,6 +213,7 @@ void Engine::copy_results(StepRun& run, const std::string& stream) {
       UbatchStep& aside = copy->ranks[rank.index].ubatches.emplace_back();
       aside.shape = ubatch.shape;
       for (const auto& [name, buffer] : ubatch.buffers.all()) {
+        if (ubatch.buffers.is_symmetric(name)) continue;
         aside.buffers.add(name, aside.owned.emplace_back(copied(buffer)));
       }
     }

@@ -18,6 +18,7 @@ struct UbatchState {
   Event appended;
   BufferSet fixed;      // policy fixed: the workspace's buffers, sized for max_num_tokens
   Workspace workspace;  // policies fixed and growable: shared by all steps
+  BufferSet symmetric;  // without the addresses of other ranks
 };
 
 // What a rank keeps for the engine's life.

@@ -66,8 +66,10 @@ std::vector<PlannedOp> Engine::planned_ops(const EngineStep& step, const Rank& r
   for (const auto& [name, stream] : state.streams) names[stream.id] = name;
   const auto streams = state.streams;
   PlanRecorder recorder(std::move(names), rank.index, scenario_.world_size, state.ubatches.size());
-  Rank recorded{
-      .index = rank.index, .runtime = recorder, .communicators = recorder.communicators()};
+  Rank recorded{.index = rank.index,
+                .runtime = recorder,
+                .communicators = recorder.communicators(),
+                .peers = rank.peers};
   enqueue_step(recorded, state, {.step = step, .stream = ""}, {});
   state.streams = streams;  // those that the recorder made are not the rank's
   return std::move(recorder.ops());

@@ -22,6 +22,12 @@ double input_bytes(const Scenario& scenario, const StepPlan& plan, const Capacit
     }
     workspace *= scenario.graph.ubatches;
   }
+  double symmetric = 0;
+  const BufferPlan needed = plan.buffers(shape);
+  for (const BufferSpec& spec : needed.specs()) {
+    if (spec.lifetime == Lifetime::kSymmetric) symmetric += static_cast<double>(spec.size_bytes);
+  }
+  workspace += symmetric * scenario.graph.ubatches;
   return scenario.world_size *
          ((kv + query) * static_cast<double>(size_bytes(scenario.dtype)) + tables + workspace);
 }
@@ -31,7 +37,9 @@ double step_bytes(const Scenario& scenario, const StepPlan& plan,
   double sum = 0;
   for (const Ubatch& ubatch : ubatches) {
     const BufferPlan needed = plan.buffers(plan.shape(0, ubatch.num_rows));
-    for (const BufferSpec& spec : needed.specs()) sum += static_cast<double>(spec.size_bytes);
+    for (const BufferSpec& spec : needed.specs()) {
+      if (spec.lifetime != Lifetime::kSymmetric) sum += static_cast<double>(spec.size_bytes);
+    }
   }
   return sum * scenario.world_size;
 }

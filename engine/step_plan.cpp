@@ -61,13 +61,16 @@ StepShape base_shape(const Scenario& scenario, std::int64_t max_num_tokens) {
       .return_lse = scenario.return_lse,
       .num_kv_heads = scenario.group_num_kv_heads(),
       .kv_row_dim = scenario.kv_row_dim(),
-      .num_splits = scenario.split_kv.value_or(1)};
+      .num_splits = scenario.split_kv.value_or(1),
+      .direct = scenario.direct};
 }
 
 }  // namespace
 
-StepPlan::StepPlan(const Scenario& scenario, const Strategy& strategy, std::int64_t max_num_tokens)
+StepPlan::StepPlan(const Scenario& scenario, const Strategy& strategy, std::int64_t max_num_tokens,
+                   std::int64_t max_exchange_tokens)
     : shape_(base_shape(scenario, max_num_tokens)), strategy_(strategy) {
+  shape_.max_exchange_tokens = max_exchange_tokens;
   const bool all_heads = strategy.keeps_all_heads();
   auto query = make_query_stage(scenario.query, all_heads);
   query_ = query.get();

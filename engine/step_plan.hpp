@@ -15,7 +15,10 @@ class StepPlan {
  public:
   // StepError heads_not_divisible where H is not a multiple of N or the group has no whole number
   // of KV heads that divides H, capacity where padded_num_heads is below H.
-  StepPlan(const Scenario& scenario, const Strategy& strategy, std::int64_t max_num_tokens);
+  StepPlan(const Scenario& scenario, const Strategy& strategy, std::int64_t max_num_tokens,
+           std::int64_t max_exchange_tokens);
+  StepPlan(const Scenario& scenario, const Strategy& strategy, std::int64_t max_num_tokens)
+      : StepPlan(scenario, strategy, max_num_tokens, max_num_tokens) {}
 
   // Sizes of a step of `num_tokens` rows on `rank`.
   StepShape shape(int rank, std::int64_t num_tokens) const;

@@ -66,6 +66,7 @@ bool gathers_query(const GraphNode& node, const RankStep& step) {
 
 std::string lifetime_text(Lifetime lifetime, WorkspacePolicy policy) {
   if (lifetime == Lifetime::kActivation) return "the graph's pool, a copy per layer";
+  if (lifetime == Lifetime::kSymmetric) return "the run, written by peers; shared by graphs";
   switch (policy) {
     case WorkspacePolicy::kGraphPool:
       return "the graph's pool, shared by layers";

@@ -6,6 +6,7 @@
 
 #include "core/poison.hpp"
 #include "runtime/capture_guard.hpp"
+#include "strategies/symmetric_buffers.hpp"
 
 namespace dcp {
 
@@ -26,7 +27,8 @@ StepShape shape_of(const PartialsCase& partials, const PartialsOptions& options,
           .lse = partials.lse,
           .reduce_dtype = options.reduce_dtype,
           .a2a_layout = options.a2a_layout,
-          .return_lse = options.return_lse};
+          .return_lse = options.return_lse,
+          .max_exchange_tokens = partials.num_tokens};
 }
 
 // One rank's device: streams, buffers, and the step on them.
@@ -45,7 +47,20 @@ class RankStep {
         results_(plan_results()) {
     const BufferPlan inputs = plan_inputs();
     for (const BufferSpec& spec : inputs.specs()) allocate(spec);
-    for (const BufferSpec& spec : results_.specs()) allocate(spec);
+    for (const BufferSpec& spec : results_.specs()) {
+      if (spec.lifetime != Lifetime::kSymmetric) allocate(spec);
+    }
+  }
+
+  const BufferPlan& results_plan() const { return results_; }
+
+  // Before the first step: the symmetric buffers of all ranks.
+  void add_symmetric(std::span<const BufferSet* const> sets) {
+    dcp::add_symmetric(results_, shape_.rank, sets, buffers_);
+    for (const BufferSpec& spec : results_.specs()) {
+      const auto words = content_at(spec, 0, static_cast<std::uint32_t>(shape_.direct.slots));
+      if (!words.empty()) runtime_.write(buffers_.at(spec.name), words.data(), spec.size_bytes);
+    }
   }
 
   void write_inputs() {
@@ -58,6 +73,7 @@ class RankStep {
 
   void poison_results() {
     for (const BufferSpec& spec : results_.specs()) {
+      if (spec.content != Content::kRows) continue;
       std::vector<std::byte> bytes(spec.size_bytes);
       poison(bytes.data(), bytes.size());
       write(spec.name, bytes);
@@ -200,6 +216,10 @@ PartialsResult run_partials(const Strategy& strategy, const PartialsCase& partia
   world.each_rank([&](Rank& rank) {
     steps[static_cast<std::size_t>(rank.index)].emplace(rank, strategy, partials, options);
   });
+  const auto symmetric = allocate_symmetric(world, steps.front()->results_plan());
+  std::vector<const BufferSet*> sets;
+  for (const BufferSet& set : symmetric) sets.push_back(&set);
+  for (auto& step : steps) step->add_symmetric(sets);
   const auto step_of = [&](const Rank& rank) -> RankStep& {
     return *steps[static_cast<std::size_t>(rank.index)];
   };

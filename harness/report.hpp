@@ -49,8 +49,9 @@ struct StepReport {
   std::string graph;      // the graph that was launched, "" for an eager step
   std::int64_t rows = 0;  // rows that ran, padding included
   std::int64_t eager_rows = 0;
-  std::size_t egress_bytes = 0;             // of one rank, all layers; 0: the step computed nothing
-  std::size_t op_nodes = 0;                 // ops in rank 0's graph; 0 for an eager step
+  std::int64_t fallback_rows = 0;  // that another strategy combined: the exchange has no room
+  std::size_t egress_bytes = 0;    // of one rank, all layers; 0: the step computed nothing
+  std::size_t op_nodes = 0;        // ops in rank 0's graph; 0 for an eager step
   std::optional<std::size_t> kernel_nodes;  // kernels that they became; only the GPU has them
   std::int64_t launches = 0;                // of the graph, on each rank
   std::vector<LevelReport> checks;

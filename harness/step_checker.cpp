@@ -37,9 +37,8 @@ void StepChecker::check(const Engine& engine, const CheckedStep& step, StepRepor
   report.graph = run.step->name == "eager" ? "" : run.step->name;
   report.rows = run.step->rows;
   report.eager_rows = run.eager_rows;
-  const StepShape& shape = run.step->ranks[0].shape;
-  report.egress_bytes = strategy_.egress_bytes(shape) * static_cast<std::size_t>(shape.layers);
   describe_ranks(run, report);
+  count_bytes(run, report);
 
   const bool dumps = dump_ && static_cast<int>(run.ranks.size()) == scenario_.world_size;
   LayerResult right;
@@ -58,10 +57,43 @@ void StepChecker::check(const Engine& engine, const CheckedStep& step, StepRepor
   }
 }
 
+// Of the rank that sends the most.
+void StepChecker::count_bytes(const StepRun& run, StepReport& report) const {
+  const auto& ubatches = run.step->ranks[run.ranks.front()].ubatches;
+  for (const RankReport& rank : report.ranks) {
+    std::size_t sent = 0;
+    for (std::size_t u = 0; u < ubatches.size(); ++u) {
+      const StepShape& shape = ubatches[u].shape;
+      const std::int64_t first = run.step->ubatches[u].first_row;
+      const auto num_empty = static_cast<std::size_t>(std::count_if(
+          rank.empty_rows.begin(), rank.empty_rows.end(),
+          [&](std::int64_t row) { return row >= first && row < first + shape.num_tokens; }));
+      sent += (strategy_.egress_bytes(shape) -
+               num_empty * strategy_.unsent_bytes_per_empty_row(shape)) *
+              static_cast<std::size_t>(shape.layers);
+    }
+    report.egress_bytes = std::max(report.egress_bytes, sent);
+  }
+  for (const UbatchStep& ubatch : ubatches) {
+    if (&strategy_.effective(ubatch.shape) == &strategy_) continue;
+    report.fallback_rows += ubatch.shape.num_tokens;
+  }
+}
+
+// The one that combined the step; where it was two, the one whose sums are rounded more.
+const Strategy& StepChecker::effective_strategy(const StepRun& run) const {
+  for (const UbatchStep& ubatch : run.step->ranks[run.ranks.front()].ubatches) {
+    const Strategy& effective = strategy_.effective(ubatch.shape);
+    if (&effective != &strategy_) return effective;
+  }
+  return strategy_;
+}
+
 void StepChecker::check_layers(const Engine& engine, const CheckedStep& step, StepReport& report,
                                LayerResult& last_layer) {
   const StepRun& run = step.run;
-  const StepReference reference(scenario_, step.batch, run.step->rows, strategy_.name());
+  const StepReference reference(scenario_, step.batch, run.step->rows,
+                                effective_strategy(run).name());
   const bool given = scenario_.data.kind == DataKind::kGiven;
   const CheckOptions options{.partial = !given, .partial_empty_rows = !step.stubbed};
   const bool splits = scenario_.attention_split == AttentionSplit::kContextThenNew;

@@ -32,6 +32,8 @@ class StepChecker {
   void check(const Engine& engine, const CheckedStep& step, StepReport& report);
 
  private:
+  void count_bytes(const StepRun& run, StepReport& report) const;
+  const Strategy& effective_strategy(const StepRun& run) const;
   void check_layers(const Engine& engine, const CheckedStep& step, StepReport& report,
                     LayerResult& last_layer);
   StepOutput read_output(const Engine& engine, const StepRun& run) const;

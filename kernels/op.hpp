@@ -40,6 +40,9 @@ struct OpInfo {
   bool (*ready)(const void* params);
   std::string (*waits_for)(const void* params);
 
+  // Kind of the failure where the op waits in vain.
+  std::string_view stuck_kind;
+
   // For ops whose params say what they do: a name for people. Null: `name` says it all.
   std::string_view (*label)(const void* params);
 };
@@ -57,6 +60,11 @@ concept BlockingOp = Op<O> && requires(const typename O::Params& params) {
   O::arrive(params);
   { O::ready(params) } -> std::same_as<bool>;
   { O::waits_for(params) } -> std::convertible_to<std::string>;
+};
+
+template <class O>
+concept BoundedOp = BlockingOp<O> && requires {
+  { O::kStuckKind } -> std::convertible_to<std::string_view>;
 };
 
 template <class O>
@@ -82,7 +90,9 @@ constexpr OpInfo make_info() {
     info.arrive = [](const void* p) { O::arrive(as<O>(p)); };
     info.ready = [](const void* p) { return O::ready(as<O>(p)); };
     info.waits_for = [](const void* p) { return O::waits_for(as<O>(p)); };
+    info.stuck_kind = "deadlock";
   }
+  if constexpr (BoundedOp<O>) info.stuck_kind = O::kStuckKind;
   if constexpr (LabelledOp<O>) {
     info.label = [](const void* p) { return std::string_view(O::label(as<O>(p))); };
   }

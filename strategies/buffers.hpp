@@ -12,12 +12,22 @@
 
 #include "core/dtype.hpp"
 #include "core/handles.hpp"
+#include "kernels/exchange_state.hpp"
 
 namespace dcp {
 
 // Activation: belongs to one graph, one copy per layer, as tensors of a captured model do.
 // Workspace: scratch that every layer uses anew; the workspace policy says where it lives.
-enum class Lifetime { kActivation, kWorkspace };
+// Symmetric: every rank has one for each ubatch, from before the first capture to the end, at
+// addresses that its peers know; its size does not depend on the step.
+enum class Lifetime { kActivation, kWorkspace, kSymmetric };
+
+// What a symmetric buffer holds when its exchanges begin, or begin anew after a failure.
+enum class Content {
+  kRows,   // nothing yet
+  kFlags,  // u32 [slots, N]
+  kState,  // an ExchangeState
+};
 
 struct BufferSpec {
   std::string name;
@@ -25,6 +35,7 @@ struct BufferSpec {
   Lifetime lifetime;
   DType dtype = DType::kFp32;            // of what has a shape
   std::vector<std::int64_t> shape = {};  // elements, row-major; empty: bytes without a stated form
+  Content content = Content::kRows;
 };
 
 class BufferPlan {
@@ -41,6 +52,7 @@ class BufferPlan {
                       .dtype = dtype,
                       .shape = std::move(shape)});
   }
+  void add(BufferSpec spec) { specs_.push_back(std::move(spec)); }
   const std::vector<BufferSpec>& specs() const& { return specs_; }
   const std::vector<BufferSpec>& specs() const&& = delete;  // the plan must outlive its specs
 
@@ -51,6 +63,12 @@ class BufferPlan {
 class BufferSet {
  public:
   void add(std::string_view name, const Buffer& buffer) { buffers_[std::string(name)] = buffer; }
+
+  // A symmetric buffer: `of_ranks` are those of all ranks, its own included.
+  void add(std::string_view name, const Buffer& buffer, std::vector<std::byte*> of_ranks) {
+    add(name, buffer);
+    peers_[std::string(name)] = std::move(of_ranks);
+  }
 
   template <class T = void>
   T* at(std::string_view name) const {
@@ -64,8 +82,23 @@ class BufferSet {
   }
   const std::map<std::string, Buffer, std::less<>>& all() const { return buffers_; }
 
+  bool is_symmetric(std::string_view name) const { return peers_.find(name) != peers_.end(); }
+
+  // Where the ranks have a symmetric buffer.
+  template <class T = void>
+  PeerPtrs<T> peers(std::string_view name) const {
+    const auto found = peers_.find(name);
+    assert(found != peers_.end());
+    PeerPtrs<T> pointers{};
+    for (std::size_t rank = 0; rank < found->second.size(); ++rank) {
+      pointers.at[rank] = static_cast<T*>(static_cast<void*>(found->second[rank]));
+    }
+    return pointers;
+  }
+
  private:
   std::map<std::string, Buffer, std::less<>> buffers_;
+  std::map<std::string, std::vector<std::byte*>, std::less<>> peers_;
 };
 
 }  // namespace dcp

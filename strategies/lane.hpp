@@ -27,6 +27,7 @@ struct Lane {
   Event appended{};                // after this ubatch's kv_append of a layer
   const Lane* previous = nullptr;  // lane of the ubatch before; null for the first
   LaneEdge dropped = LaneEdge::kNone;
+  int ubatch = 0;  // that the exchanges are of
 
   template <Op O>
   void enqueue(const typename O::Params& params) const {

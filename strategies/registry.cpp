@@ -6,7 +6,8 @@
 namespace dcp {
 
 std::span<const Strategy* const> all_strategies() {
-  static const std::array strategies = {&ag_rs_strategy(), &ag_ar_strategy(), &a2a_strategy()};
+  static const std::array strategies = {&ag_rs_strategy(), &ag_ar_strategy(), &a2a_strategy(),
+                                        &direct_strategy()};
   return strategies;
 }
 

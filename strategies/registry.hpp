@@ -16,5 +16,6 @@ const Strategy* find_strategy(std::string_view name);
 const Strategy& ag_rs_strategy();
 const Strategy& ag_ar_strategy();
 const Strategy& a2a_strategy();
+const Strategy& direct_strategy();
 
 }  // namespace dcp

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "core/direct_spec.hpp"
 #include "core/lse.hpp"
 #include "core/packed_rows.hpp"
 
@@ -27,6 +28,8 @@ struct StepShape {
   int num_kv_heads = 1;  // G: KV heads of the group, all of which every rank holds; MLA: 1
   int kv_row_dim = 0;    // elements that the cache holds of a token
   int num_splits = 1;    // splits of a row's local keys inside attention
+  DirectSpec direct = {};
+  std::int64_t max_exchange_tokens = 0;  // rows that a slot of the direct exchange holds
 };
 
 }  // namespace dcp

@@ -36,6 +36,13 @@ class Strategy {
   // Whether every rank ends with all H heads rather than its own h.
   virtual bool keeps_all_heads() const = 0;
 
+  // Whether it has another strategy do what it has no room for.
+  virtual bool falls_back(const DirectSpec& /*direct*/) const { return false; }
+
+  // What really combines a step of this shape: another strategy where this one has no room for it.
+  // The same on all ranks, which have the same rows.
+  virtual const Strategy& effective(const StepShape& /*shape*/) const { return *this; }
+
   // Adds the buffers that enqueue() will look up.
   virtual void plan(const StepShape& shape, BufferPlan& plan) const = 0;
 
@@ -44,6 +51,9 @@ class Strategy {
 
   // Bytes that one rank sends to others per step and layer.
   virtual std::size_t egress_bytes(const StepShape& shape) const = 0;
+
+  // How many of them are saved by a row that is empty on the rank.
+  virtual std::size_t unsent_bytes_per_empty_row(const StepShape& /*shape*/) const { return 0; }
 };
 
 }  // namespace dcp

@@ -32,7 +32,8 @@ HostWorld::RankState::RankState(HostWorld& world, int rank, int world_size)
 }
 
 HostWorld::HostWorld(int world_size, std::uint64_t seed, int num_communicators, Backing backing)
-    : backing_(backing), scheduler_(seed) {
+    : backing_(backing), stores_(world_size), scheduler_(seed) {
+  scheduler_.let_arrive(&stores_);
   for (int i = 0; i < num_communicators; ++i) {
     communicators_.push_back(std::make_unique<Communicator>(world_size));
   }
@@ -45,7 +46,8 @@ void HostWorld::each_rank(const std::function<void(Rank&)>& program) {
   for (std::size_t index = 0; index < ranks_.size(); ++index) {
     Rank rank{.index = static_cast<int>(index),
               .runtime = ranks_[index]->runtime,
-              .communicators = ranks_[index]->communicators};
+              .communicators = ranks_[index]->communicators,
+              .peers = &peer_access_};
     try {
       program(rank);
     } catch (...) {  // a refused step launches nothing: also not on the ranks before this one
@@ -53,6 +55,12 @@ void HostWorld::each_rank(const std::function<void(Rank&)>& program) {
       throw;
     }
   }
+}
+
+std::vector<Buffer> HostWorld::allocate_symmetric(std::string_view name, std::size_t size_bytes) {
+  std::vector<Buffer> buffers;
+  for (const auto& rank : ranks_) buffers.push_back(rank->runtime.allocate(name, size_bytes));
+  return buffers;
 }
 
 void HostWorld::drain() {

@@ -9,6 +9,7 @@
 #include "comm/simulated/communicator.hpp"
 #include "comm/world.hpp"
 #include "runtime/host/host_runtime.hpp"
+#include "runtime/host/stores_in_flight.hpp"
 
 namespace dcp {
 
@@ -29,6 +30,17 @@ class SimulatedCollectives final : public Collectives {
   int world_size_;
 };
 
+class SimulatedPeerAccess final : public PeerAccess {
+ public:
+  explicit SimulatedPeerAccess(RemoteStores& stores) : stores_(stores) {}
+  RemoteStores* stores() override { return &stores_; }
+  WaitBound wait_bound() override { return {}; }  // the scheduler sees when a wait is in vain
+  void before_wait(int, Stream) override {}
+
+ private:
+  RemoteStores& stores_;
+};
+
 class HostWorld final : public World {
  public:
   // Backing::kNothing: a world for plans. What is captured there is recorded as anywhere, and what
@@ -39,6 +51,7 @@ class HostWorld final : public World {
   int world_size() const override { return static_cast<int>(ranks_.size()); }
   bool has_bytes() const override { return backing_ == Backing::kBytes; }
   void each_rank(const std::function<void(Rank&)>& program) override;
+  std::vector<Buffer> allocate_symmetric(std::string_view name, std::size_t size_bytes) override;
   void drain() override;
   void interfere(Interference* by) override {
     for (const auto& rank : ranks_) rank->runtime.interfere(by);
@@ -49,6 +62,12 @@ class HostWorld final : public World {
 
   // Shows all work to the observer from here on; null: nobody.
   void observe(ScheduleObserver* observer) { scheduler_.observe(observer); }
+
+  // Who decides what runs next, from here on; null: the seed.
+  void follow(SchedulePolicy* policy) { scheduler_.follow(policy); }
+
+  // What of the memory model the machine keeps. While nothing is pending.
+  void keep(const MemoryOrder& order) { stores_.keep(order); }
 
  private:
   struct RankState {
@@ -61,6 +80,8 @@ class HostWorld final : public World {
   void forget_pending_work();
 
   Backing backing_;
+  StoresInFlight stores_;
+  SimulatedPeerAccess peer_access_{stores_};
   Scheduler scheduler_;
   std::vector<std::unique_ptr<Communicator>> communicators_;  // null once destroyed
   std::vector<std::unique_ptr<RankState>> ranks_;

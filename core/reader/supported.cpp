@@ -15,10 +15,6 @@ struct Setting {
 };
 
 constexpr Setting kSettings[] = {
-    {{"strategy", "direct"},
-     [](const Scenario& s) {
-       return std::count(s.strategies.begin(), s.strategies.end(), "direct") > 0;
-     }},
     {{"query", "direct"}, [](const Scenario& s) { return s.query == QueryMode::kDirect; }},
     {{"attention_split", "context_then_new with attention: mla"},
      [](const Scenario& s) {
@@ -35,12 +31,10 @@ constexpr Setting kSettings[] = {
      [](const Scenario& s) { return s.kv_gather.has_value(); }},
 };
 
-// What of a step is not supported, as "set.epoch", else "".
+// What of a step is not supported, as "set.strategy", else "".
 std::string unsupported_part(const Verb& verb) {
   const auto* set = std::get_if<verb::Set>(&verb);
-  if (set != nullptr && (set->key == "epoch" || set->key == "strategy")) return "set." + set->key;
-  const auto* stall = std::get_if<verb::Stall>(&verb);
-  if (stall != nullptr && stall->at != "combine") return "stall.at: " + stall->at;
+  if (set != nullptr && set->key == "strategy") return "set." + set->key;
   return "";
 }
 
@@ -90,8 +84,7 @@ std::vector<UnsupportedSetting> unsupported_settings() {
   std::vector<UnsupportedSetting> settings;
   for (const Setting& setting : kSettings) settings.push_back(setting.what);
   // Keys of steps: require_supported_step.
-  settings.push_back({"set", "epoch, strategy"});
-  settings.push_back({"stall.at", "publish, wait, read"});
+  settings.push_back({"set", "strategy"});
   return settings;
 }
 

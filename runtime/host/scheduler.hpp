@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/op.hpp"
+#include "runtime/host/arrivals.hpp"
 
 namespace dcp {
 
@@ -25,6 +26,24 @@ struct Task {
   int rank = 0;
   std::string where;             // stream or graph, for messages
   std::string_view stream = {};  // of a graph's node: the stream that it was captured on
+};
+
+// Something that the scheduler may do next.
+struct Choice {
+  const Task* task = nullptr;  // null: an arrival
+  TaskId id = -1;              // of the task
+  bool has_arrived = false;    // a blocking op that is ready to go on
+  Arrival arrival = {};
+};
+
+// Decides what comes next.
+class SchedulePolicy {
+ public:
+  virtual ~SchedulePolicy() = default;
+
+  // Index of one of `choices`, of which there is at least one, in an order that depends on the past
+  // only.
+  virtual std::size_t choose(std::span<const Choice> choices) = 0;
 };
 
 // Watches what the scheduler does. One call of stepped() is one scheduling decision.
@@ -54,8 +73,9 @@ class Scheduler {
   bool drained(TaskId id) const { return id < first_; }  // done, and run_all() came after it
   bool idle() const { return num_pending_ == 0; }
 
-  // Runs until nothing is pending. Throws Failure: `deadlock` if nothing may run although tasks
-  // are pending, or whatever an op reported. Then the pending tasks are still there: see abandon().
+  // Runs until nothing is pending. Throws Failure: `deadlock`, or what the ops that wait say, if
+  // nothing may run although tasks are pending, or whatever an op reported. Then the pending tasks
+  // are still there: see abandon().
   void run_all();
 
   // Runs until `id` is done; otherwise as run_all().
@@ -67,6 +87,12 @@ class Scheduler {
   // From here on; null: nobody. The observer must outlive the scheduler's work.
   void observe(ScheduleObserver* observer) { observer_ = observer; }
 
+  // Who decides from here on; null: a uniform draw by the seed.
+  void follow(SchedulePolicy* policy) { policy_ = policy; }
+
+  // What may happen beside the tasks. run_all() ends when none of it is left.
+  void let_arrive(Arrivals* arrivals) { arrivals_ = arrivals; }
+
  private:
   struct Entry {
     Task task;
@@ -76,7 +102,11 @@ class Scheduler {
   };
 
   Entry& entry(TaskId id) { return entries_[static_cast<std::size_t>(id - first_)]; }
+  std::size_t num_arrivals() const { return arrivals_ == nullptr ? 0 : arrivals_->count(); }
   void step();
+  std::size_t decide(const std::vector<std::size_t>& ready);
+  void resume(std::size_t waiting);
+  void start(std::size_t runnable);
   void execute(TaskId id);
   void finish(TaskId id);
   std::size_t draw(std::size_t count) { return static_cast<std::size_t>(random_() % count); }
@@ -84,6 +114,8 @@ class Scheduler {
 
   std::mt19937_64 random_;
   ScheduleObserver* observer_ = nullptr;
+  SchedulePolicy* policy_ = nullptr;
+  Arrivals* arrivals_ = nullptr;
   std::deque<Entry> entries_;  // tasks first_, first_ + 1, ...
   TaskId first_ = 0;
   std::int64_t num_pending_ = 0;

@@ -72,7 +72,7 @@ TEST_F(Check, StoredVectorsAreReproduced) {
   const test::Outcome outcome =
       run(std::string("check '") + kGolden + "' --json '" + path("report.json") + "'");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
-  EXPECT_THAT(outcome.out, HasSubstr("14 cases, 82 checks passed, 0 failed, 0 files refused"));
+  EXPECT_THAT(outcome.out, HasSubstr("14 cases, 96 checks passed, 0 failed, 0 files refused"));
   const auto report = Json::parse(text_of("report.json"));
   int num_checks = 0;
   int num_sends = 0;
@@ -88,7 +88,7 @@ TEST_F(Check, StoredVectorsAreReproduced) {
       }
     }
   }
-  EXPECT_EQ(num_checks, 82);
+  EXPECT_EQ(num_checks, 96);
   EXPECT_EQ(num_sends, 14);
 }
 
@@ -264,7 +264,7 @@ TEST_F(Check, ABrokenFileDoesNotHideTheOthers) {
   EXPECT_THAT(outcome.out, HasSubstr("REFUSED  " + path("a.json") + "\n"));
   EXPECT_THAT(outcome.out,
               HasSubstr("c.safetensors: error: 8 bytes with the length of the header expected\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 6 checks passed, 0 failed, 2 files refused"));
+  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 7 checks passed, 0 failed, 2 files refused"));
 }
 
 TEST_F(Check, AnEngineThatIsRightPasses) {
@@ -273,7 +273,7 @@ TEST_F(Check, AnEngineThatIsRightPasses) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
   EXPECT_THAT(outcome.out, HasSubstr("step.safetensors: a test\n"));
   EXPECT_THAT(outcome.out, HasSubstr("pass  step                      engine"));
-  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 7 checks passed, 0 failed"));
+  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 8 checks passed, 0 failed"));
 }
 
 TEST_F(Check, AnEngineThatIsWrongFailsAndItsFaultIsNamed) {
@@ -286,7 +286,7 @@ TEST_F(Check, AnEngineThatIsWrongFailsAndItsFaultIsNamed) {
   EXPECT_THAT(outcome.out,
               HasSubstr("      reproduced by wrong_base: the lse, in base e, was taken "
                         "for base 2\n      reproduce: ./dcpsim check "));
-  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 6 checks passed, 1 failed"));
+  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 7 checks passed, 1 failed"));
   const auto report = Json::parse(text_of("report.json"));
   const Json& engine = report["files"][0]["cases"][0]["engine"];
   EXPECT_EQ(engine["status"], "fail");
@@ -315,7 +315,7 @@ TEST_F(Check, FilesOfRanksAreOneDumpInWhateverOrder) {
   for (const std::string& paths : {files, " '" + path("") + "'"}) {
     const test::Outcome outcome = run("check" + paths);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
-    EXPECT_THAT(outcome.out, HasSubstr("1 cases, 7 checks passed, 0 failed"));
+    EXPECT_THAT(outcome.out, HasSubstr("1 cases, 8 checks passed, 0 failed"));
   }
   std::filesystem::remove(path("step.rank-1.safetensors"));
   const test::Outcome outcome = run("check '" + path("") + "'");

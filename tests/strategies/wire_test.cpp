@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "comm/simulated/communicator.hpp"
+#include "kernels/direct_dispatch.hpp"
 #include "strategies/registry.hpp"
 #include "tests/strategies/variants.hpp"
 
@@ -18,9 +19,24 @@ std::size_t bytes_sent(const CollectiveOp::Params& call, int world_size) {
   return 2 * peers * message / static_cast<std::size_t>(world_size);
 }
 
+// Stores [at, at + size) of an op that are not in the rank's own part.
+std::size_t bytes_stored(const GraphNode& node) {
+  DirectDispatch::Params params;
+  std::memcpy(&params, node.params.data(), sizeof(params));
+  std::vector<Access> accesses;
+  node.op->accesses(&params, accesses);
+  std::size_t sum = 0;
+  for (const Access& access : accesses) {
+    if (access.mode == Mode::kWrite) sum += access.size_bytes / params.num_slots;
+  }
+  const auto ranks = static_cast<std::size_t>(params.world_size);
+  return sum / ranks * (ranks - 1);
+}
+
 std::size_t bytes_sent(const GraphRecord& graph, int world_size) {
   std::size_t sum = 0;
   for (const GraphNode& node : graph.nodes) {
+    if (node.op == &kOpInfo<DirectDispatch>) sum += bytes_stored(node);
     if (node.op != &kOpInfo<CollectiveOp>) continue;
     CollectiveOp::Params call;
     std::memcpy(&call, node.params.data(), sizeof(call));
@@ -34,7 +50,7 @@ std::size_t egress_formula(const PartialsCase& p, const StrategyVariant& variant
   const auto n = static_cast<std::size_t>(p.world_size);
   const auto rows = static_cast<std::size_t>(p.num_tokens * p.num_heads);
   const auto head_dim = static_cast<std::size_t>(p.head_dim);
-  if (variant.strategy->name() == "a2a") {
+  if (variant.strategy->name() == "a2a" || variant.strategy->name() == "direct") {
     return (n - 1) * rows * (head_dim * size_bytes(p.dtype) + 4) / n;
   }
   const std::size_t passes = variant.strategy->name() == "ag_ar" ? 2 : 1;
@@ -69,7 +85,7 @@ std::vector<std::byte> expected_send(const PartialsCase& partials, const RankPar
   return send;
 }
 
-TEST(StrategyWire, EgressIsWhatTheCollectivesMove) {
+TEST(StrategyWire, EgressIsWhatTheExchangeMoves) {
   for_each_variant([](const auto&, const PartialsCase& partials, const StrategyVariant& variant) {
     PartialsOptions options = variant.options();
     options.num_replays = 1;

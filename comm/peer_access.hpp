@@ -1,0 +1,24 @@
+// What an exchange by loads and stores needs of the machine, beside addresses: one for each rank.
+#pragma once
+
+#include "core/handles.hpp"
+#include "kernels/direct_wait.hpp"
+#include "kernels/remote_stores.hpp"
+
+namespace dcp {
+
+class PeerAccess {
+ public:
+  virtual ~PeerAccess() = default;
+
+  // Null where the hardware makes the stores.
+  virtual RemoteStores* stores() = 0;
+
+  virtual WaitBound wait_bound() = 0;
+
+  // Called before a wait of the ubatch is enqueued in the stream, by all ranks in the same order.
+  // Where a kernel that waits could keep the others' work from running, the streams meet here.
+  virtual void before_wait(int ubatch, Stream stream) = 0;
+};
+
+}  // namespace dcp

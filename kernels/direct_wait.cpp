@@ -1,0 +1,50 @@
+#include "kernels/direct_wait.hpp"
+
+#include <algorithm>
+
+#include "kernels/accesses.hpp"
+
+namespace dcp {
+
+namespace {
+
+// Flags [N] of the slot in which the exchange happens.
+const std::uint32_t* flags(const DirectWait::Params& params) {
+  return params.signals + slot_of(params.state->epoch, params.num_slots) *
+                              static_cast<std::uint32_t>(params.world_size);
+}
+
+}  // namespace
+
+void DirectWait::accesses(const Params& params, std::vector<Access>& out) {
+  declare(out, params.state, sizeof(ExchangeState), Mode::kRead, "state");
+  declare(out, params.signals,
+          std::int64_t{params.num_slots} * params.world_size *
+              static_cast<std::int64_t>(sizeof(std::uint32_t)),
+          Mode::kRead, "signals");
+}
+
+bool DirectWait::ready(const Params& params) {
+  const std::uint32_t* const slot = flags(params);
+  return std::all_of(slot, slot + params.world_size,
+                     [&](std::uint32_t flag) { return flag == params.state->epoch; });
+}
+
+std::string DirectWait::waits_for(const Params& params) {
+  const std::uint32_t epoch = params.state->epoch;
+  std::string text = "ubatch " + std::to_string(params.ubatch) + ", slot " +
+                     std::to_string(slot_of(epoch, params.num_slots)) + ", wants epoch " +
+                     std::to_string(epoch);
+  for (int peer = 0; peer < params.world_size; ++peer) {
+    const std::uint32_t flag = flags(params)[peer];
+    if (flag == epoch) continue;
+    text += ", sees " + std::to_string(flag) + " of rank " + std::to_string(peer);
+  }
+  return text;
+}
+
+void DirectWait::run(const Params& params) {
+  if (params.stores != nullptr) params.stores->acquire(params.rank);
+}
+
+}  // namespace dcp

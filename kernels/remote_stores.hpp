@@ -1,0 +1,30 @@
+// Stores to the memory of other ranks, as the host's bodies of ops make them: what a memory model
+// allows may happen to a store before its target sees it. On a GPU the instructions do this.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dcp {
+
+// Between which ranks.
+struct StoreRoute {
+  int from;
+  int to;
+};
+
+class RemoteStores {
+ public:
+  virtual ~RemoteStores() = default;
+
+  // `bytes` are copied now and reach `at` some time later, in any order with other addresses.
+  virtual void store(StoreRoute route, void* at, const void* bytes, std::size_t size_bytes) = 0;
+
+  // Reaches `at` after everything that the rank stored before.
+  virtual void store_release(StoreRoute route, std::uint32_t* at, std::uint32_t value) = 0;
+
+  // The rank has loaded flags: what it loads from here on is at least as new as they say.
+  virtual void acquire(int rank) = 0;
+};
+
+}  // namespace dcp

@@ -1,0 +1,112 @@
+#include "runtime/host/stores_in_flight.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dcp {
+
+StoresInFlight::StoresInFlight(int world_size) : senders_(static_cast<std::size_t>(world_size)) {
+  for (Sender& sender : senders_) sender.to.resize(senders_.size());
+}
+
+void StoresInFlight::store(StoreRoute route, void* at, const void* bytes, std::size_t size_bytes) {
+  add(route, at, static_cast<const std::byte*>(bytes), size_bytes, false);
+}
+
+void StoresInFlight::store_release(StoreRoute route, std::uint32_t* at, std::uint32_t value) {
+  add(route, at, reinterpret_cast<const std::byte*>(&value), sizeof(value), true);
+}
+
+void StoresInFlight::add(StoreRoute route, void* at, const std::byte* bytes, std::size_t size_bytes,
+                         bool is_flag) {
+  Sender& sender = senders_[static_cast<std::size_t>(route.from)];
+  const std::int64_t number = sender.num_made++;
+  auto& stores = sender.to[static_cast<std::size_t>(route.to)];
+  stores.push_back({.number = number,
+                    .at = static_cast<std::byte*>(at),
+                    .bytes = {bytes, bytes + size_bytes},
+                    .is_flag = is_flag});
+  if (!is_flag) sender.under_way.insert(number);
+  const Candidate added{route.to, stores.size() - 1};
+  if (!may_happen(sender, added)) return;
+  sender.next.push_back(added);
+  ++count_;
+}
+
+// What is there is in effect for every load that comes after this.
+void StoresInFlight::acquire(int rank) {
+  if (!order_.acquire) return;
+  for (Sender& sender : senders_) {
+    auto& stores = sender.to[static_cast<std::size_t>(rank)];
+    const std::size_t num_gone = std::erase_if(stores, [](const Store& store) {
+      if (store.is_there) std::memcpy(store.at, store.bytes.data(), store.bytes.size());
+      return store.is_there;
+    });
+    if (num_gone > 0) find_next(sender);
+  }
+}
+
+bool StoresInFlight::may_happen(const Sender& sender, const Candidate& candidate) const {
+  const auto& stores = sender.to[static_cast<std::size_t>(candidate.to)];
+  const Store& store = stores[candidate.index];
+  if (store.is_flag && order_.release && !sender.under_way.empty() &&
+      *sender.under_way.begin() < store.number) {
+    return false;
+  }
+  return std::none_of(stores.begin(), stores.begin() + static_cast<std::ptrdiff_t>(candidate.index),
+                      [&](const Store& earlier) {
+                        return earlier.at < store.at + store.bytes.size() &&
+                               store.at < earlier.at + earlier.bytes.size();
+                      });
+}
+
+std::pair<int, StoresInFlight::Candidate> StoresInFlight::find(std::size_t i) const {
+  int from = 0;
+  while (i >= senders_[static_cast<std::size_t>(from)].next.size()) {
+    i -= senders_[static_cast<std::size_t>(from++)].next.size();
+  }
+  return {from, senders_[static_cast<std::size_t>(from)].next[i]};
+}
+
+Arrival StoresInFlight::at(std::size_t i) const {
+  const auto [from, candidate] = find(i);
+  return {from, candidate.to};
+}
+
+void StoresInFlight::happen(std::size_t i) {
+  const auto [from, candidate] = find(i);
+  Sender& sender = senders_[static_cast<std::size_t>(from)];
+  auto& stores = sender.to[static_cast<std::size_t>(candidate.to)];
+  Store& store = stores[candidate.index];
+  if (!store.is_flag && !store.is_there) {
+    store.is_there = true;
+    sender.under_way.erase(store.number);
+  } else {
+    std::memcpy(store.at, store.bytes.data(), store.bytes.size());
+    stores.erase(stores.begin() + static_cast<std::ptrdiff_t>(candidate.index));
+  }
+  find_next(sender);
+}
+
+void StoresInFlight::forget() {
+  for (Sender& sender : senders_) {
+    for (auto& stores : sender.to) stores.clear();
+    sender.under_way.clear();
+    sender.next.clear();
+  }
+  count_ = 0;
+}
+
+void StoresInFlight::find_next(Sender& sender) {
+  count_ -= sender.next.size();
+  sender.next.clear();
+  for (std::size_t to = 0; to < sender.to.size(); ++to) {
+    for (std::size_t index = 0; index < sender.to[to].size(); ++index) {
+      const Candidate candidate{static_cast<int>(to), index};
+      if (may_happen(sender, candidate)) sender.next.push_back(candidate);
+    }
+  }
+  count_ += sender.next.size();
+}
+
+}  // namespace dcp

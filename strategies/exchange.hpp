@@ -1,0 +1,81 @@
+// What the direct exchanges share: flags, epoch, and the operations around the bytes that move.
+// An exchange of a ubatch:
+//
+//   advance -> stores -> publish -> wait -> read
+//
+// Two slots are enough. A rank writes slot p for epoch e+2 only after its own exchange e+1 saw the
+// flag e+1 of every peer, which each raises after it has read epoch e. That needs one stream (or an
+// equal order of events) for each ubatch, the same calls on all ranks, flags that are compared
+// exactly, and flags that are indexed by slot.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "kernels/direct_advance.hpp"
+#include "kernels/direct_publish.hpp"
+#include "kernels/direct_wait.hpp"
+#include "strategies/buffers.hpp"
+#include "strategies/lane.hpp"
+#include "strategies/step_shape.hpp"
+
+namespace dcp {
+
+// The operations, so that a test may put a broken one in a place.
+struct ExchangeOps {
+  using Advance = DirectAdvance;
+  using Publish = DirectPublish;
+  using Wait = DirectWait;
+};
+
+// Names of an exchange's buffers, which are of the rank and ubatch: flags [slots, N] and state.
+struct ExchangeNames {
+  std::string_view signals;
+  std::string_view state;
+};
+
+void plan_exchange(const StepShape& shape, const ExchangeNames& names, BufferPlan& plan);
+
+template <class Ops = ExchangeOps>
+class Exchange {
+ public:
+  Exchange(const Lane& lane, const StepShape& shape, const BufferSet& buffers,
+           const ExchangeNames& names)
+      : lane_(lane), shape_(shape), buffers_(buffers), names_(names) {}
+
+  ExchangeState* state() const { return buffers_.at<ExchangeState>(names_.state); }
+  std::uint32_t num_slots() const { return static_cast<std::uint32_t>(shape_.direct.slots); }
+  RemoteStores* stores() const { return lane_.rank.peers->stores(); }
+
+  // The rank's stores come after this.
+  void begin() const {
+    lane_.enqueue<typename Ops::Advance>({.state = state(), .num_slots = num_slots()});
+  }
+
+  // The rank's loads of what its peers stored come after this.
+  void publish_and_wait() const {
+    lane_.enqueue<typename Ops::Publish>({.state = state(),
+                                          .signals = buffers_.peers<std::uint32_t>(names_.signals),
+                                          .stores = stores(),
+                                          .world_size = shape_.world_size,
+                                          .rank = shape_.rank,
+                                          .num_slots = num_slots()});
+    lane_.rank.peers->before_wait(lane_.ubatch, lane_.compute);
+    lane_.enqueue<typename Ops::Wait>({.state = state(),
+                                       .signals = buffers_.at<std::uint32_t>(names_.signals),
+                                       .stores = stores(),
+                                       .bound = lane_.rank.peers->wait_bound(),
+                                       .world_size = shape_.world_size,
+                                       .rank = shape_.rank,
+                                       .ubatch = lane_.ubatch,
+                                       .num_slots = num_slots()});
+  }
+
+ private:
+  const Lane& lane_;
+  const StepShape& shape_;
+  const BufferSet& buffers_;
+  ExchangeNames names_;
+};
+
+}  // namespace dcp
