@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cli/commands.hpp"
+#include "cli/report_file.hpp"
 #include "comm/process_group.hpp"
 #include "core/error.hpp"
 #include "core/printable_text.hpp"
@@ -41,6 +42,7 @@ int run_program(const std::vector<std::string>& arguments) {
   if (options.backend.comm == dcp::CommKind::kNccl && dcp::ProcessGroup::get().rank() > 0) {
     be_quiet(options);
   }
+  dcp::require_no_input_is_overwritten(options);
   return options.command->run(options);
 }
 

@@ -190,6 +190,11 @@ class Run {
     };
     const auto failed = count(Status::kFail);
     const auto refused = count(Status::kError);
+    if (reports_.empty()) {
+      throw InputError({.file = "dcpsim"},
+                       "nothing ran: every scenario is for another backend, strategy or number of "
+                       "processes");
+    }
     std::cout << count(Status::kPass) << " passed, " << failed << " failed, " << refused
               << " refused\n";
     const auto num_left_out = std::count_if(jobs_.begin(), jobs_.end(),

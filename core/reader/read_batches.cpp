@@ -16,7 +16,7 @@ Batch read_batch(const YamlNode::Entry& entry, int world_size) {
   const MapReader map(entry.value, "batches." + shown(batch.name),
                       {"seq_lens", "query_start_loc", "rows", "ubatch_starts", "local_seq_lens"});
   map.required("seq_lens", lengths(), batch.seq_lens);
-  map.optional("query_start_loc", lengths(), batch.query_start_loc);
+  map.optional("query_start_loc", list_of(integer(kMinInt32, kMaxRows)), batch.query_start_loc);
   map.optional("rows", integer(0, kMaxRows), batch.rows);
   map.optional("ubatch_starts", list_of(integer(0, kMaxRows)), batch.ubatch_starts);
   const YamlNode* local = map.find("local_seq_lens");

@@ -146,6 +146,24 @@ TEST_F(RunReports, WhatCannotBeWrittenIsSaidBeforeAnythingRuns) {
   }
 }
 
+TEST_F(RunReports, AReportNeverReplacesAnInput) {
+  const std::string before = text_of("a.yaml");
+  for (const char* option : {"--json", "--junit", "--trace"}) {
+    for (const std::string& input : {in("a.yaml"), "'" + path(".") + "'"}) {
+      const Outcome outcome = run("run " + input + " " + option + " " + in("a.yaml"));
+      EXPECT_EQ(outcome.exit_code, 2) << option << " " << input;
+      EXPECT_THAT(outcome.err, HasSubstr("would overwrite this file")) << option << " " << input;
+      EXPECT_EQ(text_of("a.yaml"), before) << option << " " << input;
+    }
+  }
+}
+
+TEST_F(RunReports, ARunOfNothingIsAnError) {
+  const Outcome outcome = run("run " + in("a.yaml") + " --set 'only={backend: cuda}'");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("nothing ran"));
+}
+
 TEST_F(RunReports, JsonNamesTheToolAndHasEveryFieldOfAStep) {
   run("run " + in("wrong.yaml") + " --strategy a2a --seed 5 --json " + in("x.json"));
   const auto report = json("x.json");
