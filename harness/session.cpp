@@ -59,6 +59,10 @@ void Session::end_step(const Step& step, bool refused) {
   disturbances_->end_step(std::holds_alternative<verb::Capture>(step.verb), refused);
 }
 
+void Session::finish() {
+  if (disturbances_ != nullptr) disturbances_->finish();
+}
+
 void Session::defer(CheckedStep step, StepReport& report, Settled settled) {
   deferred_.push_back({std::move(step), &report, std::move(settled)});
 }

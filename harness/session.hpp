@@ -38,6 +38,9 @@ class Session {
   // InputError as Disturbances::end_step.
   void end_step(const Step& step, bool refused);
 
+  // No step follows. InputError as Disturbances::finish.
+  void finish();
+
   // A run that nobody waits for. It is checked when something drains; then `settled` is told. The
   // report must outlive the session.
   using Settled = std::function<void()>;

@@ -87,6 +87,7 @@ Coverage StepRunner::coverage() {
 }
 
 void StepRunner::finish() {
+  session_.finish();
   if (!session_.has_deferred()) return;
   Step sync;
   sync.verb = verb::Sync{};

@@ -48,6 +48,15 @@ void Disturbances::end_step(bool is_capture, bool refused) {
   if (!is_capture) end(holds_, refused);
 }
 
+void Disturbances::finish() const {
+  for (const auto* wanted : {&skips_, &throws_, &holds_}) {
+    for (const Wanted& each : *wanted) {
+      throw InputError(each.target.place,
+                       "no step follows that could have the operation '" + each.target.op + "'");
+    }
+  }
+}
+
 Disturbances::Wanted* Disturbances::find(std::vector<Wanted>& wanted, const Operation& operation) {
   for (Wanted& each : wanted) {
     const bool is_of_rank = !each.target.rank || *each.target.rank == operation.rank;

@@ -33,6 +33,9 @@ class Disturbances final : public Interference {
   // InputError at the place of a target that met no operation, unless the step was `refused`.
   void end_step(bool is_capture, bool refused);
 
+  // No step follows. InputError at the place of a target that waits for one.
+  void finish() const;
+
   Verdict judge(const Operation& operation) override;  // Failure rank_lost where one throws
   bool is_released(int hold) const override;
   std::string waits_for(int hold) const override;

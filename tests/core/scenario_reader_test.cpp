@@ -328,10 +328,10 @@ TEST(ScenarioReader, ReadsExpectations) {
       empty_rows: [3, 2]
       hazards: [stale_pointer, {kind: pool_alias, graph: g2, buffer: send, node: combine, rank: 1, ubatch: 0}]
       failures: [deadlock]
-      error: capacity
       same_bits_as: first
       eager_rows: 2
       by_strategy: {a2a: {same_bits_as: 0}}
+  - {eager: short, expect: {error: capacity}}
 )"));
   ASSERT_TRUE(s.steps.at(1).expect.has_value());
   const Expect& expect = *s.steps[1].expect;
@@ -347,7 +347,7 @@ TEST(ScenarioReader, ReadsExpectations) {
   EXPECT_EQ(expect.hazards[1].rank, 1);
   EXPECT_EQ(expect.hazards[1].ubatch, 0);
   ASSERT_EQ(expect.failures.size(), 1u);
-  EXPECT_EQ(expect.error, "capacity");
+  EXPECT_EQ(s.steps.at(2).expect.value().error, "capacity");
   EXPECT_EQ(expect.same_bits_as, "first");
   EXPECT_EQ(expect.eager_rows, 2);
   EXPECT_EQ(expect.by_strategy.at("a2a").same_bits_as, "0");

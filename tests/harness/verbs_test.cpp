@@ -123,6 +123,16 @@ TEST(Verbs, AnOperationThatIsNotThereIsBadInputAtItsStep) {
               HasSubstr("has no operation 'nothing'"));
 }
 
+TEST(Verbs, WhatNoStepFollowsIsBadInputAtItsStep) {
+  for (const char* verb : {"skip: {op: a2a_pack}", "throw: {at: attention}"}) {
+    EXPECT_THAT(problems("  - replay: two\n  - " + std::string(verb) + "\n"),
+                HasSubstr("no step follows that could have the operation"))
+        << verb;
+  }
+  EXPECT_THAT(problems("  - throw: {at: attention}\n  - eager: two\n"),
+              HasSubstr("no step follows that could have the operation 'attention'"));
+}
+
 TEST(Verbs, ASkipIsForOneStepOnly) {
   EXPECT_EQ(problems("  - skip: {op: combine}\n  - sync: all\n  - replay: two\n"
                      "    expect: {hazards: [unwritten_output]}\n  - replay: two\n"),
