@@ -30,14 +30,14 @@ TEST(RequireSupported, AcceptsWhatTheEngineHas) {
                             "workspace: {policy: growable, need: {2: 10}}\n"
                             "graph: {capture_sizes: vllm, capture_mode: global, pool: shared}\n")),
       "");
-  EXPECT_EQ(unsupported(
-                with_steps("  - capture: all\n  - {replay: {batch: short, times: 2}, name: r}\n"
-                           "  - poison: send\n  - stub_attention: plus_inf\n  - sync: all\n"
-                           "  - eager: {batch: short, wait: true}\n"
-                           "    expect: {same_bits_as: r, failures: [mismatch],\n"
-                           "             by_strategy: {a2a: {eager_rows: 1}}}\n"
-                           "  - destroy: {comm: all}\n")),
-            "");
+  EXPECT_EQ(
+      unsupported(with_steps("  - capture: all\n  - {replay: {batch: short, times: 2}, name: r}\n"
+                             "  - poison: send\n  - stub_attention: plus_inf\n  - sync: all\n"
+                             "  - eager: {batch: short, wait: true}\n"
+                             "    expect: {same_bits_as: r, failures: [mismatch],\n"
+                             "             by_strategy: {a2a: {eager_rows: 1}}}\n"
+                             "  - destroy: {comm: all}\n")),
+      "");
   EXPECT_EQ(unsupported("world_size: 2\nmodel: llama-70b\nattention_split: context_then_new\n"
                         "split_kv: auto\nbatches: {b: {seq_lens: [5]}}"),
             "");
