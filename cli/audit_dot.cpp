@@ -7,7 +7,7 @@ namespace dcp {
 
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string dot_text(std::string_view text) {
   std::string result = "\"";
   for (const char c : text) {
     if (c == '\n') {
@@ -29,8 +29,8 @@ void add_nodes(const std::map<int, std::string>& kinds, const audit::Graph& grap
     streams[graph.nodes[i].stream].push_back(static_cast<int>(i));
   }
   for (const auto& [stream, nodes] : streams) {
-    dot += "    subgraph " + quoted("cluster_" + prefix + stream) +
-           " {\n      label=" + quoted("stream " + stream) + "; color=\"#94a3b8\";\n";
+    dot += "    subgraph " + dot_text("cluster_" + prefix + stream) +
+           " {\n      label=" + dot_text("stream " + stream) + "; color=\"#94a3b8\";\n";
     for (const int i : nodes) {
       const audit::Node& node = graph.nodes[static_cast<std::size_t>(i)];
       const auto found = kinds.find(i);
@@ -38,8 +38,8 @@ void add_nodes(const std::map<int, std::string>& kinds, const audit::Graph& grap
       const char* color = node.ubatch < 0 ? "#f1f5f9" : kUbatchColors[node.ubatch % 4];
       const std::string label =
           std::to_string(i) + " " + node.op + (is_red ? "\n" + found->second : "");
-      dot += "      " + quoted(prefix + std::to_string(i)) + " [label=" + quoted(label) +
-             ", fillcolor=" + quoted(is_red ? "#fecaca" : color) +
+      dot += "      " + dot_text(prefix + std::to_string(i)) + " [label=" + dot_text(label) +
+             ", fillcolor=" + dot_text(is_red ? "#fecaca" : color) +
              (is_red ? ", color=\"#dc2626\"" : "") + "];\n";
     }
     dot += "    }\n";
@@ -49,8 +49,8 @@ void add_nodes(const std::map<int, std::string>& kinds, const audit::Graph& grap
 void add_edges(const audit::RankRecord& rank, const audit::Graph& graph, const std::string& prefix,
                std::string& dot) {
   const auto edge = [&](int from, int to, const std::string& style) {
-    dot += "    " + quoted(prefix + std::to_string(from)) + " -> " +
-           quoted(prefix + std::to_string(to)) + style + ";\n";
+    dot += "    " + dot_text(prefix + std::to_string(from)) + " -> " +
+           dot_text(prefix + std::to_string(to)) + style + ";\n";
   };
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const audit::Dependency& dependency : graph.nodes[i].dependencies) {
@@ -78,8 +78,8 @@ std::string audit_dot(const Audited& audited) {
   const std::vector<ShownGraph> graphs = shown_graphs(audited, false);
   for (std::size_t g = 0; g < graphs.size(); ++g) {
     const std::string prefix = "g" + std::to_string(g) + "_";
-    dot += "  subgraph " + quoted("cluster_" + prefix) +
-           " {\n    label=" + quoted(title_of(graphs[g])) + ";\n";
+    dot += "  subgraph " + dot_text("cluster_" + prefix) +
+           " {\n    label=" + dot_text(title_of(graphs[g])) + ";\n";
     add_nodes(kinds_of(audited, graphs[g]), *graphs[g].graph, prefix, dot);
     add_edges(*graphs[g].rank, *graphs[g].graph, prefix, dot);
     dot += "  }\n";

@@ -20,9 +20,9 @@ constexpr const char* kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
 // Bytes that are no UTF-8, control characters and U+FFFE and U+FFFF are not text of XML 1.0.
 std::string xml_text(const std::string& text) {
-  using Json = nlohmann::json;
-  const std::string quoted = Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-  const auto utf8 = Json::parse(quoted).get<std::string>();
+  using nlohmann::json;
+  const std::string quoted = json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+  const auto utf8 = json::parse(quoted).get<std::string>();
   std::string clean;
   for (std::size_t i = 0; i < utf8.size(); ++i) {
     const auto byte = static_cast<unsigned char>(utf8[i]);

@@ -15,4 +15,8 @@ function(dcp_library folder)
   endif()
   add_library(dcp_${folder} STATIC ${sources})
   target_link_libraries(dcp_${folder} PUBLIC dcp_flags ${ARGN})
+  # Several files at a time where headers are most of the work.
+  if(DCPSIM_UNITY AND folder MATCHES "^(core|engine|harness|audit|cli)$")
+    set_target_properties(dcp_${folder} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  endif()
 endfunction()

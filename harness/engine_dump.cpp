@@ -1,16 +1,14 @@
 #include "harness/engine_dump.hpp"
 
 #include <cstring>
-#include <limits>
 
 #include "core/sharding.hpp"
+#include "harness/dump_rows.hpp"
 #include "harness/partials_check.hpp"
 
 namespace dcp {
 
 namespace {
-
-constexpr float kEmpty = -std::numeric_limits<float>::infinity();
 
 void require_alike(const EngineDumpPart& first, const EngineDumpPart& other) {
   const auto require = [&](bool alike, const std::string& what) {
@@ -186,7 +184,8 @@ PartialsCase EngineDump::masked_partials() const {
     for (std::size_t row = 0; row < masked[rank].size(); ++row) {
       if (!masked[rank][row]) continue;
       for (std::size_t head = 0; head < num_heads; ++head) {
-        store_element(result.ranks[rank].lse.data(), DType::kFp32, row * num_heads + head, kEmpty);
+        store_element(result.ranks[rank].lse.data(), DType::kFp32, row * num_heads + head,
+                      DumpRows::kEmpty);
       }
     }
   }

@@ -32,10 +32,10 @@ StepShape shape_of(const PartialsCase& partials, const PartialsOptions& options,
 }
 
 // One rank's device: streams, buffers, and the step on them.
-class RankStep {
+class PartialsStep {
  public:
-  RankStep(Rank& rank, const Strategy& strategy, const PartialsCase& partials,
-           const PartialsOptions& options)
+  PartialsStep(Rank& rank, const Strategy& strategy, const PartialsCase& partials,
+               const PartialsOptions& options)
       : strategy_(strategy),
         partials_(partials),
         runtime_(rank.runtime),
@@ -212,7 +212,7 @@ PartialsResult run_partials(const Strategy& strategy, const PartialsCase& partia
   const std::unique_ptr<World> made = make_world(
       {.backend = options.backend, .world_size = partials.world_size, .seed = options.seed});
   World& world = *made;
-  std::vector<std::optional<RankStep>> steps(partials.ranks.size());
+  std::vector<std::optional<PartialsStep>> steps(partials.ranks.size());
   world.each_rank([&](Rank& rank) {
     steps[static_cast<std::size_t>(rank.index)].emplace(rank, strategy, partials, options);
   });
@@ -220,7 +220,7 @@ PartialsResult run_partials(const Strategy& strategy, const PartialsCase& partia
   std::vector<const BufferSet*> sets;
   for (const BufferSet& set : symmetric) sets.push_back(&set);
   for (auto& step : steps) step->add_symmetric(sets);
-  const auto step_of = [&](const Rank& rank) -> RankStep& {
+  const auto step_of = [&](const Rank& rank) -> PartialsStep& {
     return *steps[static_cast<std::size_t>(rank.index)];
   };
   if (options.num_replays > 0) {
