@@ -2,6 +2,7 @@
 
 #include "comm/cuda/symmetric_call.hpp"
 #include "kernels/cuda/rows.cuh"
+#include "kernels/cuda/system_scope.cuh"
 
 namespace dcp {
 
@@ -9,29 +10,10 @@ namespace {
 
 using Params = SymmetricCollective::Params;
 
-__device__ void store_release(std::uint32_t* at, std::uint32_t value) {
-  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
-}
-
-__device__ std::uint32_t load_acquire(const std::uint32_t* at) {
-  std::uint32_t value;
-  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
-  return value;
-}
-
-__device__ std::int64_t now_ns() {
-  std::int64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  return now;
-}
-
 // Whether the flag reached `epoch` in time. Flags of a peer that is ahead count too.
 __device__ bool wait_for(const std::uint32_t* flag, std::uint32_t epoch, const Params& params) {
-  const std::int64_t end = now_ns() + params.timeout_ns;
-  for (unsigned polls = 0;; ++polls) {
-    if (static_cast<std::int32_t>(load_acquire(flag) - epoch) >= 0) return true;
-    if (polls % 256 == 255 && (*params.abort != 0 || now_ns() > end)) return false;
-  }
+  const auto is_there = [&] { return static_cast<std::int32_t>(load_acquire(flag) - epoch) >= 0; };
+  return wait_until(is_there, params.abort, params.timeout_ns);
 }
 
 __device__ bool is_lost(const Params& params) {

@@ -20,12 +20,14 @@ class SymmetricWorld final : public World {
   ~SymmetricWorld() override;
 
   int world_size() const override { return static_cast<int>(ranks_.size()); }
+  std::vector<Buffer> allocate_symmetric(std::string_view name, std::size_t size_bytes) override;
   void each_rank(const std::function<void(Rank&)>& program) override;
   void drain() override;
   void destroy_communicators() override;
 
  private:
   class Communicator;  // one of a rank
+  class Peers;         // of a rank
   struct RankState;
 
   void run_on_all(const std::function<void(int)>& program);

@@ -61,6 +61,8 @@ class CudaRuntime final : public Runtime {
   // Times each op of the graphs that are captured from here on; null: none.
   void time_ops(OpTimes* times) { op_times_ = times; }
 
+  cudaStream_t cuda_stream(Stream stream) const { return streams_.at(stream.id).stream; }
+
   bool is_idle() const;  // everything that was enqueued has run
 
   Fault* fault() { return fault_; }
@@ -89,7 +91,6 @@ class CudaRuntime final : public Runtime {
     bool is_pending = false;  // launched since the last synchronize()
   };
 
-  cudaStream_t at(Stream stream) const { return streams_.at(stream.id).stream; }
   void give_back_pool(const std::string& pool);
   Capture* capture_of(cudaStream_t stream) const;
   void make_call(ApiCall call, int handle);

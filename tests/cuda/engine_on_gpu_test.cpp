@@ -172,7 +172,7 @@ TEST_P(EngineOnGpu, ReplaysGiveTheBitsOfTheEagerStepOfTheirBatch) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Steps, EngineOnGpu,
-                         testing::Combine(testing::Values("ag_rs", "ag_ar", "a2a"),
+                         testing::Combine(testing::Values("ag_rs", "ag_ar", "a2a", "direct"),
                                           testing::Values(Variant{"mla", kMla},
                                                           Variant{"one_stream", kMlaOneStream},
                                                           Variant{"fp32_padded_heads", kMlaFp32},
