@@ -12,9 +12,9 @@ constexpr std::int64_t kVectorBytes = 16;
 
 void require_aligned(const std::string& row, std::int64_t row_bytes) {
   if (row_bytes % kVectorBytes == 0) return;
-  throw StepError("alignment", "the direct gather moves rows in pieces of 16 bytes, and " + row +
-                                   " is " + std::to_string(row_bytes) + " bytes, " +
-                                   std::to_string(row_bytes % kVectorBytes) + " too many");
+  throw StepError("alignment", "the direct gather moves rows in pieces of " +
+                                   std::to_string(kVectorBytes) + " bytes, and " + row + " has " +
+                                   std::to_string(row_bytes) + " bytes");
 }
 
 std::int64_t head_bytes(const StepShape& shape) {
@@ -26,6 +26,13 @@ std::int64_t kv_row_bytes(const StepShape& shape) {
 }
 
 }  // namespace
+
+bool has_aligned_queries(const StepShape& shape) {
+  return shape.heads_per_rank * head_bytes(shape) % kVectorBytes == 0 &&
+         shape.padded_num_heads * head_bytes(shape) % kVectorBytes == 0;
+}
+
+bool has_aligned_kv(const StepShape& shape) { return kv_row_bytes(shape) % kVectorBytes == 0; }
 
 void require_query_alignment(const StepShape& shape) {
   require_aligned("a query row of " + std::to_string(shape.heads_per_rank) + " heads",

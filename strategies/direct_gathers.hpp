@@ -49,18 +49,19 @@ struct KvGatherOps {
   using Wait = DirectKvWait;
 };
 
-inline constexpr ExchangeNames kQueryGatherNames{.signals = "query_signals",
-                                                 .state = "query_epoch"};
+inline constexpr ExchangeNames kQueryGatherNames{
+    .signals = "query_signals", .state = "query_epoch", .is_read_in_place = true};
 inline constexpr ExchangeNames kKvGatherNames{.signals = "kv_signals", .state = "kv_epoch"};
 
-// Bytes of the query rows that a rank stores, h * Dq elements each, and of those that attention
-// reads, which may be of padded heads: both must be multiples of 16 bytes. StepError alignment.
+// Rows must be multiples of 16 bytes: those of a rank's h query heads and of padded heads, and KV
+// rows. StepError alignment.
+bool has_aligned_queries(const StepShape& shape);
+bool has_aligned_kv(const StepShape& shape);
 void require_query_alignment(const StepShape& shape);
-// The same of a KV row.
 void require_kv_alignment(const StepShape& shape);
 
-// q_gathered [max exchange tokens, padded H, Dq] is one for all layers and slots: attention reads it
-// in place, rows H * Dq apart. So it has room for padded heads behind the last row, which nobody
+// q_gathered [max exchange tokens, padded H, Dq] is one for all layers and slots: attention reads
+// it in place, rows H * Dq apart. So it has room for padded heads behind the last row, which nobody
 // writes. Its rows may be stored again once every rank has attended to them, which is what the
 // combine that follows tells. The query: [T, h, Dq] contiguous.
 void plan_direct_query_gather(const StepShape& shape, BufferPlan& plan);
