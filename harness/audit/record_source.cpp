@@ -98,6 +98,7 @@ audit::Node node_record(const GraphNode& node) {
   node.op->accesses(node.params.data(), accesses);
   for (const Access& access : accesses) made.accesses.push_back(audit_access(access));
   made.words = words_of(node.params);
+  made.waits_for_peers = node.op->ready != nullptr;
   if (node.op->label != nullptr) describe_exchange(made);
   return made;
 }
