@@ -35,15 +35,12 @@ bool has_aligned_queries(const StepShape& shape) {
 bool has_aligned_kv(const StepShape& shape) { return kv_row_bytes(shape) % kVectorBytes == 0; }
 
 void require_query_alignment(const StepShape& shape) {
-  require_aligned("a query row of " + std::to_string(shape.heads_per_rank) + " heads",
-                  shape.heads_per_rank * head_bytes(shape));
-  require_aligned("a query row of " + std::to_string(shape.padded_num_heads) + " padded heads",
-                  shape.padded_num_heads * head_bytes(shape));
+  require_aligned("a rank's query row", shape.heads_per_rank * head_bytes(shape));
+  require_aligned("a query row of padded heads", shape.padded_num_heads * head_bytes(shape));
 }
 
 void require_kv_alignment(const StepShape& shape) {
-  require_aligned("a KV row of " + std::to_string(shape.kv_gather.dim) + " elements",
-                  kv_row_bytes(shape));
+  require_aligned("a KV row", kv_row_bytes(shape));
 }
 
 void plan_direct_query_gather(const StepShape& shape, BufferPlan& plan) {
