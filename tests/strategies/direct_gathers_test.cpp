@@ -177,6 +177,49 @@ TEST(DirectQueryGather, LeavesTheBytesOfTheCollectiveAndNoOther) {
   }
 }
 
+// Two gathers, between which every rank reads the first; how often a rank reads something else.
+int count_stale_reads(bool meets_between) {
+  const StepShape shape = shape_of(3, 2, DType::kBf16);
+  BufferPlan plan;
+  plan_direct_query_gather(shape, plan);
+  constexpr std::size_t kRow = 2 * 24 * 2;
+  int num_stale = 0;
+  for (std::uint64_t seed = 1; seed <= 100; ++seed) {
+    GatherWorld ranks(shape, plan, seed);
+    ranks.world().each_rank([&](Rank& rank) {
+      ranks.allocate(rank, "read", 3 * 2 * kRow);
+      ranks.allocate(rank, "met", 3 * 16);
+      for (const char* name : {"first", "second"}) {
+        std::byte* query = ranks.allocate(rank, name, 2 * kRow);
+        const Bytes bytes(2 * kRow, std::byte(name[0]));
+        rank.runtime.write(query, bytes.data(), bytes.size());
+      }
+    });
+    ranks.each_rank([&](const Lane& lane, const StepShape& own, const BufferSet& buffers) {
+      enqueue_direct_query_gather(lane, own, buffers, buffers.at("first"));
+      lane.rank.runtime.copy(lane.compute, buffers.at("read"), buffers.at("q_gathered"),
+                             3 * 2 * kRow);
+      if (meets_between) {
+        lane.collective(CollectiveKind::kAllGather, {.send = buffers.at("first"),
+                                                     .recv = buffers.at("met"),
+                                                     .count = 4,
+                                                     .dtype = DType::kFp32});
+      }
+      enqueue_direct_query_gather(lane, own, buffers, buffers.at("second"));
+    });
+    ranks.drain();
+    for (int rank = 0; rank < 3; ++rank) {
+      if (ranks.read(rank, "read") != Bytes(3 * 2 * kRow, std::byte{'f'})) ++num_stale;
+    }
+  }
+  return num_stale;
+}
+
+TEST(DirectQueryGather, OnlyAMeetingOfAllRanksKeepsTheNextOneFromStoringUnderAReader) {
+  EXPECT_EQ(count_stale_reads(true), 0);
+  EXPECT_GT(count_stale_reads(false), 0);
+}
+
 // A kernel of a fixed number of heads reads so many in every row, the last row's padding too.
 TEST(DirectQueryGather, PaddedHeadsOfTheLastRowLieInsideTheBuffer) {
   const StepShape shape = shape_of(4, 5, DType::kBf16);
