@@ -27,6 +27,10 @@ struct Mailbox {
   // Number of the owner's last collective; a replay counts on where the one before stopped.
   std::uint32_t epoch;
 
+  // Not 0: the peers did not come, or for something else. Asked by all that follows: memory of the
+  // host, where the step's faults are, is far away.
+  std::uint32_t is_lost;
+
   // Written by the peers: the last collective that each has begun, and has finished.
   std::uint32_t arrived[kMaxSymmetricRanks];
   std::uint32_t departed[kMaxSymmetricRanks];
