@@ -18,6 +18,7 @@ namespace dcp {
 struct WaitBound {
   volatile std::uint32_t* abort;  // not 0: the step is lost, nobody waits any more
   std::int64_t timeout_ns;
+  std::int32_t max_blocks;  // of a kernel that waits: the others of the GPU have room beside them
 };
 
 struct DirectWait {

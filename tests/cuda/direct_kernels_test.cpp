@@ -187,7 +187,7 @@ TEST_F(DirectKernels, AWaitInVainEndsAndSaysForWhom) {
     launch(DirectWait::Params{.state = reinterpret_cast<const ExchangeState*>(base + state),
                               .signals = reinterpret_cast<const std::uint32_t*>(base + flags),
                               .stores = nullptr,
-                              .bound = {.abort = abort, .timeout_ns = 10'000'000},
+                              .bound = {.abort = abort, .timeout_ns = 10'000'000, .max_blocks = 1},
                               .world_size = 3,
                               .rank = 0,
                               .ubatch = 1,
