@@ -76,6 +76,26 @@ struct Exchange {
     return params;
   }
 
+  DirectSend::Params send(std::byte* base) const {
+    const DirectDispatch::Params rows = dispatch(base);
+    DirectSend::Params params{};
+    params.out = rows.out;
+    params.lse = rows.lse;
+    params.payload = rows.payload;
+    params.lse_slots = rows.lse_slots;
+    params.signals = publish(base).signals;
+    params.state = reinterpret_cast<ExchangeState*>(base + state);
+    params.batch = rows.batch;
+    params.num_tokens = num_tokens;
+    params.max_num_tokens = max_num_tokens;
+    params.num_heads = num_heads();
+    params.head_dim = head_dim;
+    params.world_size = world_size;
+    params.rank = rank;
+    params.num_slots = kSlots;
+    return params;
+  }
+
   DirectPublish::Params publish(std::byte* base) const {
     DirectPublish::Params params{};
     params.state = reinterpret_cast<ExchangeState*>(base + state);
@@ -140,6 +160,16 @@ TEST_F(DirectKernels, DispatchStoresTheHostsBytesIntoEveryRanksSlot) {
     const auto gpu =
         run_both<DirectDispatch>(arena, [&](std::byte* base) { return exchange.dispatch(base); });
     ASSERT_EQ(first_difference(gpu, arena.host_bytes()), -1);
+  });
+}
+
+TEST_F(DirectKernels, SendLeavesTheHostsBytesFlagsAndEpochAndTheCounterAtZero) {
+  for_each_exchange([](Arena& arena, const Exchange& exchange) {
+    for (int times = 0; times < 3; ++times) {
+      const auto gpu =
+          run_both<DirectSend>(arena, [&](std::byte* base) { return exchange.send(base); });
+      ASSERT_EQ(first_difference(gpu, arena.host_bytes()), -1);
+    }
   });
 }
 
