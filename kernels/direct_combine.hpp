@@ -44,6 +44,7 @@ struct DirectCombine {
     DirectWait::Params wait() const;
   };
 
+  static const void* handle(const Params& params) { return params.stores; }
   static void accesses(const Params& params, std::vector<Access>& out);
   static void arrive(const Params&) {}
   static bool ready(const Params& params) { return DirectWait::ready(params.wait()); }

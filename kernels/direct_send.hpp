@@ -41,6 +41,7 @@ struct DirectSend {
     DirectPublish::Params publish() const;
   };
 
+  static const void* handle(const Params& params) { return params.stores; }
   static void accesses(const Params& params, std::vector<Access>& out);
   static void run(const Params& params);
 };

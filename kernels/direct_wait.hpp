@@ -36,6 +36,7 @@ struct DirectWait {
     std::uint32_t num_slots;
   };
 
+  static const void* handle(const Params& params) { return params.stores; }
   static void accesses(const Params& params, std::vector<Access>& out);
   static void arrive(const Params&) {}
   static bool ready(const Params& params);

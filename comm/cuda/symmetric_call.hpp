@@ -54,6 +54,7 @@ struct SymmetricCollective {
   static void accesses(const Params& params, std::vector<Access>& out);
   static void run(const Params&) {}  // has no host body: CudaRuntime launches the kernels below
   static std::string_view label(const Params& params) { return name(params.kind); }
+  static const void* handle(const Params& params) { return params.mailboxes; }
 };
 
 // What a kernel of arrival or departure does: raise this rank's flag at its peers, wait until the
