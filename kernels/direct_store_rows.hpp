@@ -36,6 +36,7 @@ struct DirectStoreRows {
     std::uint32_t num_slots;
   };
 
+  static const void* handle(const Params& params) { return params.stores; }
   static void accesses(const Params& params, std::vector<Access>& out);
   static void run(const Params& params);
 };

@@ -16,6 +16,9 @@ namespace {
 
 constexpr std::int64_t kTimeoutNs = 5'000'000'000;
 
+// Of 256 threads, in half of the registers: whoever is waited for has the other half.
+constexpr int kWaitingBlocksPerProcessor = 2;
+
 }  // namespace
 
 class SymmetricWorld::Communicator final : public Collectives {
@@ -89,7 +92,11 @@ class SymmetricWorld::Peers final : public PeerAccess {
   Peers(const SymmetricWorld& world, CudaRuntime& runtime) : world_(world), runtime_(runtime) {}
 
   RemoteStores* stores() override { return nullptr; }
-  WaitBound wait_bound() override { return {.abort = world_.abort_, .timeout_ns = kTimeoutNs}; }
+  WaitBound wait_bound() override {
+    return {.abort = world_.abort_,
+            .timeout_ns = kTimeoutNs,
+            .max_blocks = std::max(1, world_.max_waiting_blocks_ / world_.world_size())};
+  }
 
   void before_wait(int ubatch, Stream stream) override {
     if (runtime_.is_capturing(stream)) return;
@@ -138,6 +145,10 @@ SymmetricWorld::SymmetricWorld(int world_size, int num_communicators)
     ranks_[rank] = std::make_unique<RankState>(*this, rank, num_communicators_);
   });
   check_cuda(cudaSetDevice(0), "cudaSetDevice");
+  int num_processors = 0;
+  check_cuda(cudaDeviceGetAttribute(&num_processors, cudaDevAttrMultiProcessorCount, 0),
+             "cudaDeviceGetAttribute");
+  max_waiting_blocks_ = kWaitingBlocksPerProcessor * num_processors / num_communicators;
   for (int i = 0; i < num_communicators; ++i) {
     meetings_.push_back(std::make_unique<StreamMeeting>(world_size));
   }

@@ -35,6 +35,7 @@ class SymmetricWorld final : public World {
   void reset();
 
   int num_communicators_;
+  int max_waiting_blocks_ = 1;  // on the GPU, of each ubatch's exchanges on all ranks
   bool has_communicators_ = true;
   Buffer mailboxes_;                                      // [num_communicators][N] Mailbox
   Buffer mailbox_tables_;                                 // [num_communicators][N] Mailbox*

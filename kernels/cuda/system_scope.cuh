@@ -26,10 +26,13 @@ __device__ inline std::int64_t now_ns() {
 template <class IsThere>
 __device__ bool wait_until(const IsThere& is_there, const volatile std::uint32_t* abort,
                            std::int64_t timeout_ns) {
-  const std::int64_t end = now_ns() + timeout_ns;
-  for (unsigned polls = 0;; ++polls) {
+  std::int64_t end = 0;
+  for (unsigned polls = 1;; ++polls) {
     if (is_there()) return true;
-    if (polls % 256 == 255 && (*abort != 0 || now_ns() > end)) return false;
+    if (polls % 256 != 0) continue;
+    const std::int64_t now = now_ns();
+    if (end == 0) end = now + timeout_ns;
+    if (*abort != 0 || now > end) return false;
   }
 }
 

@@ -69,10 +69,21 @@ Buffer CudaRuntime::allocate(std::string_view name, std::size_t size_bytes) {
     return memory_.allocate_from_pool(name, captures_.back()->pool, size_bytes);
   }
   const Buffer buffer = memory_.allocate(name, kDeviceOwner, size_bytes);
-  // NaN in every floating type.
-  check_cuda(cudaMemsetAsync(buffer.data, 0xFF, size_bytes, transfer_), "cudaMemsetAsync");
-  check_cuda(cudaStreamSynchronize(transfer_), "cudaStreamSynchronize");
+  poison(buffer);
   return buffer;
+}
+
+// NaN in every floating type.
+void CudaRuntime::poison(const Buffer& buffer) {
+  check_cuda(cudaMemsetAsync(buffer.data, 0xFF, buffer.size_bytes, transfer_), "cudaMemsetAsync");
+  check_cuda(cudaStreamSynchronize(transfer_), "cudaStreamSynchronize");
+}
+
+std::vector<Buffer> CudaRuntime::allocate_together(std::span<const BufferRequest> parts) {
+  if (!captures_.empty()) return Runtime::allocate_together(parts);
+  std::vector<Buffer> buffers = memory_.allocate_together(parts, kDeviceOwner);
+  for (const Buffer& buffer : buffers) poison(buffer);
+  return buffers;
 }
 
 Buffer CudaRuntime::allocate_pinned(std::string_view name, std::size_t size_bytes) {

@@ -76,6 +76,26 @@ struct Exchange {
     return params;
   }
 
+  DirectSend::Params send(std::byte* base) const {
+    const DirectDispatch::Params rows = dispatch(base);
+    DirectSend::Params params{};
+    params.out = rows.out;
+    params.lse = rows.lse;
+    params.payload = rows.payload;
+    params.lse_slots = rows.lse_slots;
+    params.signals = publish(base).signals;
+    params.state = reinterpret_cast<ExchangeState*>(base + state);
+    params.batch = rows.batch;
+    params.num_tokens = num_tokens;
+    params.max_num_tokens = max_num_tokens;
+    params.num_heads = num_heads();
+    params.head_dim = head_dim;
+    params.world_size = world_size;
+    params.rank = rank;
+    params.num_slots = kSlots;
+    return params;
+  }
+
   DirectPublish::Params publish(std::byte* base) const {
     DirectPublish::Params params{};
     params.state = reinterpret_cast<ExchangeState*>(base + state);
@@ -143,6 +163,16 @@ TEST_F(DirectKernels, DispatchStoresTheHostsBytesIntoEveryRanksSlot) {
   });
 }
 
+TEST_F(DirectKernels, SendLeavesTheHostsBytesFlagsAndEpochAndTheCounterAtZero) {
+  for_each_exchange([](Arena& arena, const Exchange& exchange) {
+    for (int times = 0; times < 3; ++times) {
+      const auto gpu =
+          run_both<DirectSend>(arena, [&](std::byte* base) { return exchange.send(base); });
+      ASSERT_EQ(first_difference(gpu, arena.host_bytes()), -1);
+    }
+  });
+}
+
 TEST_F(DirectKernels, ReadTakesTheHostsBytesAndLeavesTheCounterAtZero) {
   for_each_exchange([](Arena& arena, Exchange& exchange) {
     for (exchange.rank = 0; exchange.rank < exchange.world_size; ++exchange.rank) {
@@ -187,7 +217,7 @@ TEST_F(DirectKernels, AWaitInVainEndsAndSaysForWhom) {
     launch(DirectWait::Params{.state = reinterpret_cast<const ExchangeState*>(base + state),
                               .signals = reinterpret_cast<const std::uint32_t*>(base + flags),
                               .stores = nullptr,
-                              .bound = {.abort = abort, .timeout_ns = 10'000'000},
+                              .bound = {.abort = abort, .timeout_ns = 10'000'000, .max_blocks = 1},
                               .world_size = 3,
                               .rank = 0,
                               .ubatch = 1,
