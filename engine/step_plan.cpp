@@ -80,9 +80,9 @@ QueryMode query_mode(const Scenario& scenario, const StepShape& shape) {
 std::unique_ptr<Stage> kv_gather_stage(const Scenario& scenario, const Strategy& strategy,
                                        const StepShape& shape) {
   if (shape.kv_gather.tokens % scenario.world_size != 0) {
-    throw StepError("capacity", "kv_gather.tokens " + std::to_string(shape.kv_gather.tokens) +
-                                    " are not the same number of rows on each of " +
-                                    std::to_string(scenario.world_size) + " ranks");
+    throw StepError("capacity", "kv_gather.tokens is " + std::to_string(shape.kv_gather.tokens) +
+                                    ", which " + std::to_string(scenario.world_size) +
+                                    " ranks cannot have the same number of");
   }
   const bool is_direct = scenario.query == QueryMode::kDirect || strategy.uses_peer_memory();
   if (!is_direct || scenario.world_size == 1) return make_collective_kv_gather_stage();

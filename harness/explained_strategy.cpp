@@ -25,23 +25,37 @@ std::size_t egress_of(const CollectiveOp::Params& call, int world_size) {
   return 2 * peers * message / static_cast<std::size_t>(world_size);
 }
 
+template <class Params>
+Params params_of(const GraphNode& node) {
+  Params params;
+  std::memcpy(&params, node.params.data(), sizeof(params));
+  return params;
+}
+
+// The rows that a node of a gather stores to peers.
+std::optional<DirectStoreRows::Params> stores_of(const GraphNode& node) {
+  if (node.op == &kOpInfo<DirectQueryStore> || node.op == &kOpInfo<DirectKvStore>) {
+    return params_of<DirectStoreRows::Params>(node);
+  }
+  if (node.op == &kOpInfo<DirectQuerySend> || node.op == &kOpInfo<DirectKvSend>) {
+    return params_of<DirectSendRows::Params>(node).store;
+  }
+  return std::nullopt;
+}
+
 ExplainedOp describe(const GraphNode& node, int world_size) {
-  const void* params = node.params.data();
+  const bool has_label = node.op->label != nullptr;
   ExplainedOp op{
-      .name = std::string(node.op->label == nullptr ? node.op->name : node.op->label(params)),
+      .name = std::string(has_label ? node.op->label(node.params.data()) : node.op->name),
       .stream = node.stream,
       .count = 1};
-  if (node.op == &kOpInfo<DirectQueryStore> || node.op == &kOpInfo<DirectKvStore>) {
-    DirectStoreRows::Params stores;
-    std::memcpy(&stores, params, sizeof(stores));
+  if (const auto stores = stores_of(node)) {
     op.egress_bytes =
-        static_cast<std::size_t>((world_size - 1) * stores.num_rows * stores.row_bytes);
+        static_cast<std::size_t>((world_size - 1) * stores->num_rows * stores->row_bytes);
     return op;
   }
   if (node.op != &kOpInfo<CollectiveOp>) return op;
-  CollectiveOp::Params call;
-  std::memcpy(&call, params, sizeof(call));
-  op.egress_bytes = egress_of(call, world_size);
+  op.egress_bytes = egress_of(params_of<CollectiveOp::Params>(node), world_size);
   return op;
 }
 

@@ -54,19 +54,27 @@ void enqueue_direct_query_gather(const Lane& lane, const StepShape& shape, const
                                  const void* query) {
   const Exchange<QueryGatherOps> exchange(lane, shape, buffers, kQueryGatherNames);
   const std::int64_t row_bytes = shape.heads_per_rank * head_bytes(shape);
+  const DirectStoreRows::Params store{.rows = query,
+                                      .target = buffers.peers("q_gathered"),
+                                      .state = exchange.state(),
+                                      .stores = exchange.stores(),
+                                      .num_rows = shape.num_tokens,
+                                      .row_bytes = row_bytes,
+                                      .row_stride = shape.num_heads * head_bytes(shape),
+                                      .first_byte = shape.rank * row_bytes,
+                                      .slot_bytes = 0,
+                                      .world_size = shape.world_size,
+                                      .rank = shape.rank,
+                                      .num_slots = 1};
+  if (shape.direct.form == DirectForm::kFused) {
+    lane.enqueue<DirectQuerySend>(
+        {.advance = exchange.advance(), .store = store, .publish = exchange.publish()});
+    exchange.before_wait();
+    lane.enqueue<DirectQueryWait>(exchange.wait());
+    return;
+  }
   exchange.begin();
-  lane.enqueue<DirectQueryStore>({.rows = query,
-                                  .target = buffers.peers("q_gathered"),
-                                  .state = exchange.state(),
-                                  .stores = exchange.stores(),
-                                  .num_rows = shape.num_tokens,
-                                  .row_bytes = row_bytes,
-                                  .row_stride = shape.num_heads * head_bytes(shape),
-                                  .first_byte = shape.rank * row_bytes,
-                                  .slot_bytes = 0,
-                                  .world_size = shape.world_size,
-                                  .rank = shape.rank,
-                                  .num_slots = 1});
+  lane.enqueue<DirectQueryStore>(store);
   exchange.publish_and_wait();
 }
 
@@ -83,28 +91,37 @@ void enqueue_direct_kv_gather(const Lane& lane, const StepShape& shape, const Bu
   const Exchange<KvGatherOps> exchange(lane, shape, buffers, kKvGatherNames);
   const std::int64_t num_rows = shape.kv_gather.tokens / shape.world_size;
   const std::int64_t row_bytes = kv_row_bytes(shape);
+  const DirectStoreRows::Params store{.rows = chunk,
+                                      .target = buffers.peers("kv_slots"),
+                                      .state = exchange.state(),
+                                      .stores = exchange.stores(),
+                                      .num_rows = num_rows,
+                                      .row_bytes = row_bytes,
+                                      .row_stride = row_bytes,
+                                      .first_byte = shape.rank * num_rows * row_bytes,
+                                      .slot_bytes = shape.kv_gather.tokens * row_bytes,
+                                      .world_size = shape.world_size,
+                                      .rank = shape.rank,
+                                      .num_slots = exchange.num_slots()};
+  const DirectReadRows::Params read{.slots = buffers.at("kv_slots"),
+                                    .gathered = gathered,
+                                    .state = exchange.state(),
+                                    .num_rows = num_rows,
+                                    .max_num_rows = num_rows,
+                                    .row_bytes = row_bytes,
+                                    .world_size = shape.world_size,
+                                    .num_slots = exchange.num_slots()};
+  if (shape.direct.form == DirectForm::kFused) {
+    lane.enqueue<DirectKvSend>(
+        {.advance = exchange.advance(), .store = store, .publish = exchange.publish()});
+    exchange.before_wait();
+    lane.enqueue<DirectKvTake>({.wait = exchange.wait(), .read = read});
+    return;
+  }
   exchange.begin();
-  lane.enqueue<DirectKvStore>({.rows = chunk,
-                               .target = buffers.peers("kv_slots"),
-                               .state = exchange.state(),
-                               .stores = exchange.stores(),
-                               .num_rows = num_rows,
-                               .row_bytes = row_bytes,
-                               .row_stride = row_bytes,
-                               .first_byte = shape.rank * num_rows * row_bytes,
-                               .slot_bytes = shape.kv_gather.tokens * row_bytes,
-                               .world_size = shape.world_size,
-                               .rank = shape.rank,
-                               .num_slots = exchange.num_slots()});
+  lane.enqueue<DirectKvStore>(store);
   exchange.publish_and_wait();
-  lane.enqueue<DirectKvRead>({.slots = buffers.at("kv_slots"),
-                              .gathered = gathered,
-                              .state = exchange.state(),
-                              .num_rows = num_rows,
-                              .max_num_rows = num_rows,
-                              .row_bytes = row_bytes,
-                              .world_size = shape.world_size,
-                              .num_slots = exchange.num_slots()});
+  lane.enqueue<DirectKvRead>(read);
 }
 
 }  // namespace dcp

@@ -1,10 +1,13 @@
 // Gathers by stores to the peers' memory: of every rank's query heads, and of a prefix chunk's KV
 // rows. Each is an exchange with its own flags and epochs, and operations under names of its own,
-// so that a scenario may hold back or leave out those of one exchange.
+// so that a scenario may hold back or leave out those of one exchange. In the fused form each is
+// two nodes: one that sends, and one that waits and, for KV rows, takes them.
 #pragma once
 
 #include "kernels/direct_read_rows.hpp"
+#include "kernels/direct_send_rows.hpp"
 #include "kernels/direct_store_rows.hpp"
+#include "kernels/direct_take_rows.hpp"
 #include "strategies/exchange.hpp"
 
 namespace dcp {
@@ -21,6 +24,9 @@ struct DirectQueryPublish : DirectPublish {
 struct DirectQueryWait : DirectWait {
   static constexpr std::string_view kName = "direct_query_wait";
 };
+struct DirectQuerySend : DirectSendRows {
+  static constexpr std::string_view kName = "direct_query_send";
+};
 
 struct DirectKvAdvance : DirectAdvance {
   static constexpr std::string_view kName = "direct_kv_advance";
@@ -36,6 +42,12 @@ struct DirectKvWait : DirectWait {
 };
 struct DirectKvRead : DirectReadRows {
   static constexpr std::string_view kName = "direct_kv_read";
+};
+struct DirectKvSend : DirectSendRows {
+  static constexpr std::string_view kName = "direct_kv_send";
+};
+struct DirectKvTake : DirectTakeRows {
+  static constexpr std::string_view kName = "direct_kv_take";
 };
 
 struct QueryGatherOps {

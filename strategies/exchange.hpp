@@ -48,29 +48,38 @@ class Exchange {
   std::uint32_t num_slots() const { return static_cast<std::uint32_t>(shape_.direct.slots); }
   RemoteStores* stores() const { return lane_.rank.peers->stores(); }
 
-  // The rank's stores come after this.
-  void begin() const {
-    lane_.enqueue<typename Ops::Advance>({.state = state(), .num_slots = num_slots()});
+  DirectAdvance::Params advance() const { return {.state = state(), .num_slots = num_slots()}; }
+  DirectPublish::Params publish() const {
+    return {.state = state(),
+            .signals = buffers_.peers<std::uint32_t>(names_.signals),
+            .stores = stores(),
+            .world_size = shape_.world_size,
+            .rank = shape_.rank,
+            .num_slots = num_slots()};
   }
+  DirectWait::Params wait() const {
+    return {.state = state(),
+            .signals = buffers_.at<std::uint32_t>(names_.signals),
+            .stores = stores(),
+            .bound = lane_.rank.peers->wait_bound(),
+            .world_size = shape_.world_size,
+            .rank = shape_.rank,
+            .ubatch = lane_.ubatch,
+            .num_slots = num_slots()};
+  }
+
+  // The rank's stores come after this.
+  void begin() const { lane_.enqueue<typename Ops::Advance>(advance()); }
 
   // The rank's loads of what its peers stored come after this.
   void publish_and_wait() const {
-    lane_.enqueue<typename Ops::Publish>({.state = state(),
-                                          .signals = buffers_.peers<std::uint32_t>(names_.signals),
-                                          .stores = stores(),
-                                          .world_size = shape_.world_size,
-                                          .rank = shape_.rank,
-                                          .num_slots = num_slots()});
-    lane_.rank.peers->before_wait(lane_.ubatch, lane_.compute);
-    lane_.enqueue<typename Ops::Wait>({.state = state(),
-                                       .signals = buffers_.at<std::uint32_t>(names_.signals),
-                                       .stores = stores(),
-                                       .bound = lane_.rank.peers->wait_bound(),
-                                       .world_size = shape_.world_size,
-                                       .rank = shape_.rank,
-                                       .ubatch = lane_.ubatch,
-                                       .num_slots = num_slots()});
+    lane_.enqueue<typename Ops::Publish>(publish());
+    before_wait();
+    lane_.enqueue<typename Ops::Wait>(wait());
   }
+
+  // Comes before an op that waits.
+  void before_wait() const { lane_.rank.peers->before_wait(lane_.ubatch, lane_.compute); }
 
  private:
   const Lane& lane_;

@@ -57,6 +57,14 @@ TEST(GatherStages, DirectStoresPublishesAndWaitsBeforeAttention) {
                  "direct_query_wait", "mla_attention", "a2a_pack", "all_to_all", "a2a_combine"}));
 }
 
+TEST(GatherStages, TheFusedFormHasTwoNodesForEachExchange) {
+  const std::string keys =
+      std::string(kDirect) + "direct: {form: fused}\nkv_gather: {tokens: 4, dim: 16}\n";
+  EXPECT_EQ(Running(keys, "direct").ops(),
+            (Ops{"kv_append", "direct_kv_send", "direct_kv_take", "direct_query_send",
+                 "direct_query_wait", "mla_attention", "direct_send", "direct_combine"}));
+}
+
 TEST(GatherStages, KvGatherIsDirectWhereQueryOrCombineStoreToPeers) {
   const std::string gather = "kv_gather: {tokens: 4, dim: 16}\n";
   const std::string collective = "world_size: 2\nmodel: tiny\nquery: replicate\n" + gather;
@@ -157,6 +165,7 @@ TEST(GatherResults, DirectAndCollectiveGathersGiveTheSameBits) {
     const auto want = bits("all_gather", 1);
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
       ASSERT_EQ(bits("direct", seed), want) << strategy << ", seed " << seed;
+      ASSERT_EQ(bits("direct\ndirect: {form: fused}", seed), want) << strategy << ", seed " << seed;
     }
   }
 }

@@ -126,6 +126,7 @@ constexpr const char* kVariants[] = {
     "model: {attention: gqa, num_heads: 4, num_kv_heads: 2, head_dim: 8}\n"
     "attention_split: context_then_new\nquery: replicate\nlayers: 2\n",
     "model: tiny\nquery: direct\nlayers: 2\nkv_gather: {tokens: 6, dim: 16, dtype: fp8_e4m3}\n",
+    "model: tiny\nquery: direct\ndirect: {form: fused}\nkv_gather: {tokens: 2, dim: 16}\n",
     "model: tiny\ndata: {kind: given, lse: [1, 2], out: [1, 2]}\n"};
 
 TEST(Declarations, OpsReadAndWriteWhatTheyDeclare) {

@@ -92,6 +92,7 @@ RandomScenario make_random_scenario(std::uint64_t seed) {
   }
   if (draw.chance(40)) s.query = "direct";
   if (draw.chance(40)) s.kv_gather_rows = draw.between(1, 9);
+  s.is_fused = draw.chance(40);
   s.kv_gather_dtype = draw.one_of<std::string>({"bf16", "fp16", "fp8_e4m3"});
   return s;
 }
@@ -166,6 +167,7 @@ std::string RandomScenario::yaml() const {
   text += "layers: " + std::to_string(layers) + "\ndtype: " + dtype + "\n";
   text += "lse: {base: " + lse_base + ", dtype: " + lse_dtype + "}\n";
   text += "data: {kind: random, seed: " + std::to_string(data_seed) + "}\n";
+  if (is_fused) text += "direct: {form: fused}\n";
   if (kv_gather_rows > 0) {
     text += "kv_gather: {tokens: " + std::to_string(kv_gather_rows * world_size) +
             ", dim: 16, dtype: " + kv_gather_dtype + "}\n";
@@ -241,6 +243,7 @@ std::vector<RandomScenario> simpler(const RandomScenario& scenario) {
   with([](auto& s) { s.head_dim = 8; });
   with([](auto& s) { s.stub = "exact"; });
   with([](auto& s) { s.query = "all_gather"; });
+  with([](auto& s) { s.is_fused = false; });
   with([](auto& s) { s.kv_gather_rows = std::max(0, s.kv_gather_rows - 1); });
   with([](auto& s) { s.workspace = "graph_pool"; });
   with([](auto& s) { s.shared_pool = false; });

@@ -28,6 +28,7 @@ struct RandomScenario {
   int num_splits = 0;              // 0: auto
   bool context_then_new = false;   // GQA only
   std::string query = "all_gather";
+  bool is_fused = false;   // the direct exchanges
   int kv_gather_rows = 0;  // of each rank; 0: no gather
   std::string kv_gather_dtype = "bf16";
   bool same_stream = false;

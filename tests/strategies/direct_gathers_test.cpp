@@ -170,7 +170,11 @@ TEST(DirectQueryGather, LeavesTheBytesOfTheCollectiveAndNoOther) {
       for (const std::int64_t num_tokens : {1, 3, 5}) {
         SCOPED_TRACE(std::string(name(dtype)) + ", N " + std::to_string(world_size) + ", T " +
                      std::to_string(num_tokens));
-        check_query_gather(shape_of(world_size, num_tokens, dtype));
+        for (const DirectForm form : {DirectForm::kSteps, DirectForm::kFused}) {
+          StepShape shape = shape_of(world_size, num_tokens, dtype);
+          shape.direct.form = form;
+          check_query_gather(shape);
+        }
         if (testing::Test::HasFatalFailure()) return;
       }
     }
@@ -282,7 +286,11 @@ TEST(DirectKvGather, LeavesTheBytesOfTheCollectiveInItsSlotAndNoOther) {
       for (const std::int64_t rows : {1, 3, 7}) {
         SCOPED_TRACE(std::string(name(dtype)) + ", N " + std::to_string(world_size) + ", T " +
                      std::to_string(rows));
-        check_kv_gather(kv_shape(world_size, rows, 32, dtype));
+        for (const DirectForm form : {DirectForm::kSteps, DirectForm::kFused}) {
+          StepShape shape = kv_shape(world_size, rows, 32, dtype);
+          shape.direct.form = form;
+          check_kv_gather(shape);
+        }
         if (testing::Test::HasFatalFailure()) return;
       }
     }
