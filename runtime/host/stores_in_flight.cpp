@@ -70,7 +70,12 @@ std::pair<int, StoresInFlight::Candidate> StoresInFlight::find(std::size_t i) co
 
 Arrival StoresInFlight::at(std::size_t i) const {
   const auto [from, candidate] = find(i);
-  return {from, candidate.to};
+  const auto& stores = senders_[static_cast<std::size_t>(from)].to;
+  const Store& store = stores[static_cast<std::size_t>(candidate.to)][candidate.index];
+  const auto kind = store.is_flag    ? Arrival::kFlag
+                    : store.is_there ? Arrival::kEffect
+                                     : Arrival::kLanding;
+  return {from, candidate.to, kind, store.number, store.at, store.bytes.size()};
 }
 
 void StoresInFlight::happen(std::size_t i) {
