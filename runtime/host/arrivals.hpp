@@ -19,6 +19,7 @@ struct Arrival {
   std::int64_t number = 0;  // of the sender's stores
   const std::byte* at = nullptr;
   std::size_t size_bytes = 0;
+  bool holds_up = false;  // a later store of the sender to these bytes waits for it
 };
 
 class Arrivals {
