@@ -3,6 +3,7 @@
 #include <iomanip>
 #include <iostream>
 
+#include "bench/exchange_bench.hpp"
 #include "bench/kernel_bench.hpp"
 #include "bench/step_bench.hpp"
 #include "cli/command_line.hpp"
@@ -100,6 +101,28 @@ class StepTable {
   nlohmann::ordered_json json_ = nlohmann::ordered_json::array();
 };
 
+class ExchangeTable {
+ public:
+  void add(const ExchangeRecord& record) {
+    if (json_.empty()) {
+      std::cout << "\nexchange                                      nodes        time      sent\n";
+    }
+    std::cout << std::left << std::setw(44) << record.label << std::right << std::fixed
+              << std::setprecision(1) << std::setw(7) << record.num_nodes << std::setprecision(2)
+              << std::setw(9) << record.time_us << " us" << std::setw(10) << record.sent_bytes
+              << std::endl;
+    json_.push_back({{"exchange", record.label},
+                     {"nodes", record.num_nodes},
+                     {"time_us", record.time_us},
+                     {"sent_bytes", record.sent_bytes}});
+  }
+
+  const nlohmann::ordered_json& json() const { return json_; }
+
+ private:
+  nlohmann::ordered_json json_ = nlohmann::ordered_json::array();
+};
+
 std::vector<std::string> strategy_names() {
   std::vector<std::string> names;
   for (const Strategy* strategy : all_strategies()) names.emplace_back(strategy->name());
@@ -114,6 +137,7 @@ int bench_command(const Options& options) {
     throw InputError({.file = "dcpsim"}, "'bench' times kernels on a GPU: " + why);
   }
   Table table;
+  ExchangeTable exchanges;
   StepTable steps;
   const auto wants = [&](const std::string& label) {
     return matches_filter(label, options.filter);
@@ -122,6 +146,10 @@ int bench_command(const Options& options) {
                  .num_tokens = default_token_counts(),
                  .wants = wants,
                  .report = [&](const BenchRecord& record) { table.add(record); }});
+  bench_exchanges({.cases = default_exchange_cases(),
+                   .forms = default_exchange_forms(),
+                   .wants = wants,
+                   .report = [&](const ExchangeRecord& record) { exchanges.add(record); }});
   bench_steps({.cases = default_step_cases(),
                .strategies = strategy_names(),
                .wants = wants,
@@ -129,6 +157,7 @@ int bench_command(const Options& options) {
   if (!options.json_path.empty()) {
     nlohmann::ordered_json report = report_head();
     report["records"] = table.json();
+    report["exchanges"] = exchanges.json();
     report["steps"] = steps.json();
     write_json_file(options.json_path, report);
   }

@@ -51,18 +51,12 @@ std::string hex(std::uint32_t bits) {
   return text.str();
 }
 
-std::string number(double value) {
-  std::ostringstream text;
-  text << std::setprecision(9) << value;
-  return text.str();
-}
-
 std::string element_text(const FirstBad& bad) {
   std::string text = bad.at.element < 0 ? "lse of " : "out of ";
   text += "rank " + std::to_string(bad.at.rank) + ", row " + std::to_string(bad.at.row) +
           ", head " + std::to_string(bad.at.head);
   if (bad.at.element >= 0) text += ", element " + std::to_string(bad.at.element);
-  return text + ": got " + number(bad.got) + ", want " + number(bad.want);
+  return text + ": got " + number_text(bad.got) + ", want " + number_text(bad.want);
 }
 
 std::string lane_text(const WrongLane& wrong) {

@@ -31,9 +31,11 @@ std::vector<std::string> files_below(const std::string& folder,
                                      std::string_view skipped_folder) {
   std::vector<std::string> files;
   std::error_code error;
+  std::string last = folder;  // what is being opened: the folder itself or one below it
   auto entry = fs::recursive_directory_iterator(folder, error);
   while (!error && entry != fs::recursive_directory_iterator()) {
     const fs::path& path = entry->path();
+    last = path.string();
     if (is_folder(path)) {
       if (path.filename() == skipped_folder) entry.disable_recursion_pending();
     } else if (has_extension(path, extensions)) {
@@ -41,7 +43,7 @@ std::vector<std::string> files_below(const std::string& folder,
     }
     entry.increment(error);
   }
-  if (error) throw InputError({.file = folder}, "cannot be read: " + error.message());
+  if (error) throw InputError({.file = last}, "cannot be read: " + error.message());
   std::sort(files.begin(), files.end());
   return files;
 }

@@ -17,6 +17,8 @@ Json check_json(const LevelReport& level) {
 
 Json step_json(const StepReport& step) {
   Json json = {{"index", step.index},
+               {"line", step.place.line},
+               {"column", step.place.column},
                {"name", step.name},
                {"verb", step.verb},
                {"status", name(step.status)},

@@ -63,12 +63,13 @@ void print_computed(std::ostream& out, const StepReport& step) {
 }
 
 void print_step(std::ostream& out, const StepReport& step, const RunText& style) {
-  if (!style.steps && step.problems.empty()) return;
+  if (!style.steps && step.status != Status::kFail) return;
   out << "  " << colored(word(step.status), step.status, style) << "  step " << step.index << ' '
       << step.verb << (step.what.empty() ? "" : " ") << printable_text(step.what)
-      << (step.name.empty() ? "" : " (" + printable_text(step.name) + ")") << '\n';
+      << (step.name.empty() ? "" : " (" + printable_text(step.name) + ")")
+      << (step.status == Status::kFail ? "  " + step.place.text() : "") << '\n';
   if (style.steps && !step.ranks.empty()) print_computed(out, step);
-  if (style.steps && step.problems.empty()) {
+  if (style.steps && step.status == Status::kPass) {
     if (step.error)
       out << "        expected error " << step.error->kind << ": "
           << printable_text(step.error->why) << '\n';

@@ -8,9 +8,13 @@ namespace dcp {
 // What combines a step of more rows than the slots hold.
 enum class DirectFallback : std::uint8_t { kNone, kA2a, kAgRs };
 
+// Operations apart, or two nodes: one that sends, and one that waits and combines in place.
+enum class DirectForm : std::uint8_t { kSteps, kFused };
+
 struct DirectSpec {
   int slots = 2;
   DirectFallback fallback = DirectFallback::kNone;
+  DirectForm form = DirectForm::kSteps;
 };
 
 }  // namespace dcp

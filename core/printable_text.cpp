@@ -1,7 +1,9 @@
 #include "core/printable_text.hpp"
 
 #include <array>
+#include <cmath>
 #include <cstdio>
+#include <sstream>
 
 namespace dcp {
 
@@ -73,6 +75,14 @@ std::string printable_text(std::string_view text) {
     offset += size;
   }
   return line;
+}
+
+std::string number_text(double value) {
+  if (std::isnan(value)) return "nan";  // with or without a sign
+  std::ostringstream text;
+  text.precision(9);
+  text << value;
+  return text.str();
 }
 
 }  // namespace dcp

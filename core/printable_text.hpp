@@ -23,4 +23,7 @@ bool is_utf8_continuation(char byte);
 // escapes as in C ("\n", "\x1B"), and a word of more than 200 bytes ends after them with "...".
 std::string printable_text(std::string_view text);
 
+// Nine digits, enough to tell any two fp32 numbers apart: "1.3984375", "1e-30", "-inf", "nan".
+std::string number_text(double value);
+
 }  // namespace dcp

@@ -195,6 +195,7 @@ class Engine {
     std::function<void(Runtime&, Stream)> run;  // with the capturing stream
   };
   void during_next_capture(CaptureAction action) { actions_.push_back(std::move(action)); }
+  bool awaits_capture() const { return !actions_.empty(); }
   // A call by name, as CUDA spells it. std::invalid_argument for a name that is not known.
   void call_during_next_capture(const verb::DuringCapture& what, std::optional<int> rank);
 

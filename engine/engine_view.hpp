@@ -35,6 +35,7 @@ struct PlannedOp {
   std::vector<std::byte> params;  // none of a collective
   std::vector<Access> accesses;
   bool is_collective = false;
+  const void* handle = nullptr;  // in the params, and neither a value nor memory
 };
 
 // A metadata buffer of a ubatch against the batch that was loaded into it.

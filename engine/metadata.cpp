@@ -6,44 +6,47 @@ namespace dcp {
 
 namespace {
 
-// Arrays of the metadata, one after the other in host memory; each is copied to its own buffer on
-// the device.
+// Arrays of the metadata, one after the other in host memory as on the device; those whose buffers
+// follow each other there go up in one copy.
 class StagingWriter {
  public:
   explicit StagingWriter(std::byte* staging) : staging_(staging) {}
 
-  // `values`, then `tail` up to `capacity` elements.
+  // `values`, then `tail` up to `size` elements of the buffer.
   template <class T>
-  void add(void* target, const std::vector<T>& values, T tail, std::int64_t capacity) {
+  void add(const Buffer& target, const std::vector<T>& values, T tail, std::int64_t size) {
     auto* to = reinterpret_cast<T*>(staging_ + used_);
     std::copy(values.begin(), values.end(), to);
-    std::fill(to + values.size(), to + capacity, tail);
-    const std::size_t size_bytes = static_cast<std::size_t>(capacity) * sizeof(T);
-    arrays_.push_back({target, used_, size_bytes});
-    used_ += (size_bytes + 15) / 16 * 16;
+    std::fill(to + values.size(), to + size, tail);
+    const std::size_t size_bytes = static_cast<std::size_t>(size) * sizeof(T);
+    const bool follows = !copies_.empty() && copies_.back().is_whole &&
+                         copies_.back().to + (used_ - copies_.back().offset) == target.data;
+    if (!follows) copies_.push_back({.to = target.data, .offset = used_});
+    copies_.back().size_bytes = used_ + size_bytes - copies_.back().offset;
+    copies_.back().is_whole = size_bytes == target.size_bytes;
+    used_ += aligned_part(size_bytes);
   }
 
   void write_all(Upload& upload) const {
-    for (const StagedArray& array : arrays_) {
-      upload.write(array.target, staging_ + array.offset, array.size_bytes);
-    }
+    for (const Copy& copy : copies_) upload.write(copy.to, staging_ + copy.offset, copy.size_bytes);
   }
 
   void copy_all(Runtime& runtime, Stream stream) const {
-    for (const StagedArray& array : arrays_) {
-      runtime.copy(stream, array.target, staging_ + array.offset, array.size_bytes);
+    for (const Copy& copy : copies_) {
+      runtime.copy(stream, copy.to, staging_ + copy.offset, copy.size_bytes);
     }
   }
 
  private:
-  struct StagedArray {
-    void* target;
+  struct Copy {
+    std::byte* to;
     std::size_t offset;
-    std::size_t size_bytes;
+    std::size_t size_bytes = 0;
+    bool is_whole = true;  // fills its last buffer: what follows that may be filled with it
   };
 
   std::byte* staging_;
-  std::vector<StagedArray> arrays_;
+  std::vector<Copy> copies_;
   std::size_t used_ = 0;
 };
 
@@ -60,13 +63,14 @@ std::vector<std::int32_t> flat_block_table(const RankBatch& batch, std::int64_t 
 
 Metadata::Metadata(Runtime& runtime, const MetadataCapacity& capacity)
     : runtime_(runtime), capacity_(capacity) {
-  for (const InputSpec& spec : metadata_specs(capacity)) {
-    buffers_.add(spec.name, runtime_.allocate(spec.name, spec.size_bytes()));
-  }
-
-  constexpr std::size_t kSlack = 16;  // each array starts 16-byte aligned
+  std::vector<BufferRequest> parts;
   std::size_t staging_bytes = 0;
-  for (const auto& [name, buffer] : buffers_.all()) staging_bytes += buffer.size_bytes + kSlack;
+  for (const InputSpec& spec : metadata_specs(capacity)) {
+    parts.push_back({spec.name, spec.size_bytes()});
+    staging_bytes += aligned_part(spec.size_bytes());
+  }
+  const std::vector<Buffer> buffers = runtime_.allocate_together(parts);
+  for (std::size_t i = 0; i < parts.size(); ++i) buffers_.add(parts[i].name, buffers[i]);
   for (Buffer& staging : staging_) {
     staging = runtime_.allocate_pinned("metadata_staging", staging_bytes);
   }
@@ -98,7 +102,7 @@ void Metadata::load(Stream stream, Upload& upload, const RankBatch& batch,
     if (name == kept.whole) return;
     if (name == kept.tail) size = static_cast<std::int64_t>(values.size());
     using T = typename std::decay_t<decltype(values)>::value_type;
-    writer.add<T>(buffers_.at(name), values, tail, size);
+    writer.add<T>(*buffers_.find(name), values, tail, size);
   });
   if (upload.stream()) {
     writer.write_all(upload);

@@ -33,6 +33,7 @@ void PlanRecorder::enqueue(Stream stream, const OpInfo& op, std::span<const std:
   planned.stream = stream_name(stream);
   planned.params.assign(params.begin(), params.end());
   op.accesses(params.data(), planned.accesses);
+  if (op.handle != nullptr) planned.handle = op.handle(params.data());
 }
 
 void PlanRecorder::copy(Stream stream, void* to, const void* from, std::size_t size_bytes) {

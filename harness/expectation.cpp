@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <sstream>
+
+#include "core/printable_text.hpp"
 
 namespace dcp {
 
@@ -116,13 +117,6 @@ void hold_to_hazards(const Expect& expect, StepReport& report) {
 
 namespace {
 
-std::string number(double value) {
-  std::ostringstream text;
-  text.precision(9);
-  text << value;
-  return text.str();
-}
-
 bool within(double got, double want, double tolerance) {
   return got == want || std::abs(got - want) <= tolerance;  // false for NaN
 }
@@ -143,8 +137,8 @@ void compare_row(std::string_view what, std::int64_t row, double want, std::size
     if (!held[(i - begin) / per_head]) continue;
     if (within(got[i], want, tolerance[i])) continue;
     problems.push_back("expect." + std::string(what) + ": row " + std::to_string(row) + " is " +
-                       number(got[i]) + ", expected " + number(want) + " within " +
-                       number(tolerance[i]));
+                       number_text(got[i]) + ", expected " + number_text(want) + " within " +
+                       number_text(tolerance[i]));
     return;
   }
 }

@@ -42,6 +42,7 @@ struct RankReport {
 
 struct StepReport {
   int index = 0;
+  Place place;  // of the step in its file
   std::string name;
   std::string verb;
   std::string what;  // batch, graph or buffer of the step, for people

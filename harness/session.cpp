@@ -63,12 +63,18 @@ void Session::begin_step(const Step& step, int index) {
 }
 
 void Session::end_step(const Step& step, bool refused) {
+  if (!has_engine() || !engine_->awaits_capture()) {
+    awaits_capture_.reset();
+  } else if (!awaits_capture_) {
+    awaits_capture_ = step.place;
+  }
   if (disturbances_ == nullptr || !enqueues_step(step.verb)) return;
   disturbances_->end_step(std::holds_alternative<verb::Capture>(step.verb), refused);
 }
 
 void Session::finish() {
   if (disturbances_ != nullptr) disturbances_->finish();
+  if (awaits_capture_) throw InputError(*awaits_capture_, "no capture follows this step");
 }
 
 void Session::defer(CheckedStep step, StepReport& report, Settled settled) {

@@ -42,7 +42,7 @@ class Session {
   // InputError as Disturbances::end_step.
   void end_step(const Step& step, bool refused);
 
-  // No step follows. InputError as Disturbances::finish.
+  // No step follows. InputError as Disturbances::finish, and for what waits for a capture.
   void finish();
 
   // A run that nobody waits for. It is checked when something drains; then `settled` is told. The
@@ -95,6 +95,7 @@ class Session {
   ResultAudit result_audit_;
   StepChecker checker_;
   std::vector<Deferred> deferred_;
+  std::optional<Place> awaits_capture_;  // the step whose work the next capture takes up
   bool stubbed_ = false;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/printable_text.hpp"
 #include "harness/empty_rows.hpp"
 
 namespace dcp {
@@ -20,8 +21,8 @@ std::string bad_value_text(const LevelReport& check) {
          std::to_string(bad.at.rank) + ", row " + std::to_string(bad.at.row) + ", head " +
          std::to_string(bad.at.head) +
          (bad.at.element < 0 ? ", lse" : ", element " + std::to_string(bad.at.element)) + ": got " +
-         std::to_string(bad.got) + ", want " + std::to_string(bad.want) + " (" +
-         std::to_string(check.comparison.max_error_over_tolerance) + " x tolerance at worst)";
+         number_text(bad.got) + ", want " + number_text(bad.want) + " (" +
+         number_text(check.comparison.max_error_over_tolerance) + " x tolerance at worst)";
 }
 
 }  // namespace

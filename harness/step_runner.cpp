@@ -36,11 +36,17 @@ void StepRunner::run(const Step& step, int index) {
   const auto begin = std::chrono::steady_clock::now();
   StepReport& report = reports_.emplace_back();
   report.index = index;
+  report.place = step.place;
   report.name = step.name;
   report.verb = step.verb_name;
   report.what = text_of(step.verb);
   if (trace_ != nullptr) trace_->begin_step(index);
-  perform(step, expectation_of(step, strategy_.name()), report);
+  try {
+    perform(step, expectation_of(step, strategy_.name()), report);
+  } catch (...) {
+    report.status = Status::kError;
+    throw;
+  }
   report.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 

@@ -39,6 +39,7 @@ struct DirectDispatch {
     std::uint32_t num_slots;
   };
 
+  static const void* handle(const Params& params) { return params.stores; }
   static void accesses(const Params& params, std::vector<Access>& out);
   static void run(const Params& params);
 };

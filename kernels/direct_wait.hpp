@@ -18,6 +18,7 @@ namespace dcp {
 struct WaitBound {
   volatile std::uint32_t* abort;  // not 0: the step is lost, nobody waits any more
   std::int64_t timeout_ns;
+  std::int32_t max_blocks;  // of a kernel that waits: the others of the GPU have room beside them
 };
 
 struct DirectWait {
@@ -35,6 +36,7 @@ struct DirectWait {
     std::uint32_t num_slots;
   };
 
+  static const void* handle(const Params& params) { return params.stores; }
   static void accesses(const Params& params, std::vector<Access>& out);
   static void arrive(const Params&) {}
   static bool ready(const Params& params);

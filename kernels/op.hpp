@@ -45,6 +45,10 @@ struct OpInfo {
 
   // For ops whose params say what they do: a name for people. Null: `name` says it all.
   std::string_view (*label)(const void* params);
+
+  // For ops whose params name something of the program's own, such as a communicator, that is
+  // neither a value nor memory that the op may touch. Null: none.
+  const void* (*handle)(const void* params);
 };
 
 template <class O>
@@ -72,6 +76,11 @@ concept LabelledOp = Op<O> && requires(const typename O::Params& params) {
   { O::label(params) } -> std::convertible_to<std::string_view>;
 };
 
+template <class O>
+concept HandledOp = Op<O> && requires(const typename O::Params& params) {
+  { O::handle(params) } -> std::convertible_to<const void*>;
+};
+
 namespace op_detail {
 
 template <class O>
@@ -95,6 +104,9 @@ constexpr OpInfo make_info() {
   if constexpr (BoundedOp<O>) info.stuck_kind = O::kStuckKind;
   if constexpr (LabelledOp<O>) {
     info.label = [](const void* p) { return std::string_view(O::label(as<O>(p))); };
+  }
+  if constexpr (HandledOp<O>) {
+    info.handle = [](const void* p) { return static_cast<const void*>(O::handle(as<O>(p))); };
   }
   return info;
 }

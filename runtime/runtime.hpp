@@ -34,6 +34,17 @@ enum class ApiCall : std::uint8_t {
 
 enum class CallingThread : std::uint8_t { kSame, kOther };
 
+struct BufferRequest {
+  std::string_view name;
+  std::size_t size_bytes;
+};
+
+// Bytes from a part's beginning to the next one's, of buffers that are allocated together.
+constexpr std::size_t aligned_part(std::size_t size_bytes) {
+  constexpr std::size_t kAlignment = 256;
+  return (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
 class Runtime {
  public:
   virtual ~Runtime() = default;
@@ -48,6 +59,14 @@ class Runtime {
   virtual Buffer allocate_pinned(std::string_view name, std::size_t size_bytes) = 0;
 
   // Takes effect after everything that was enqueued before.
+  // Buffers that are filled together: where the runtime can, they follow each other in memory, each
+  // aligned_part() after the one before, so that one copy fills them all.
+  virtual std::vector<Buffer> allocate_together(std::span<const BufferRequest> parts) {
+    std::vector<Buffer> buffers;
+    for (const BufferRequest& part : parts) buffers.push_back(allocate(part.name, part.size_bytes));
+    return buffers;
+  }
+
   virtual void free(const Buffer& buffer) = 0;
 
   // Other memory behind the same address, which is a new allocation of the old name. Only while

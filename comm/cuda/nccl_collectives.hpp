@@ -21,6 +21,7 @@ struct NcclCollective {
   static void accesses(const Params& params, std::vector<Access>& out);
   static void run(const Params&) {}  // has no host body
   static std::string_view label(const Params& params) { return name(params.kind); }
+  static const void* handle(const Params& params) { return params.comm; }
 };
 
 class NcclCollectives final : public Collectives {

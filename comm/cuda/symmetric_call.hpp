@@ -27,6 +27,10 @@ struct Mailbox {
   // Number of the owner's last collective; a replay counts on where the one before stopped.
   std::uint32_t epoch;
 
+  // Not 0: the peers did not come, or for something else. Asked by all that follows: memory of the
+  // host, where the step's faults are, is far away.
+  std::uint32_t is_lost;
+
   // Written by the peers: the last collective that each has begun, and has finished.
   std::uint32_t arrived[kMaxSymmetricRanks];
   std::uint32_t departed[kMaxSymmetricRanks];
@@ -50,6 +54,7 @@ struct SymmetricCollective {
   static void accesses(const Params& params, std::vector<Access>& out);
   static void run(const Params&) {}  // has no host body: CudaRuntime launches the kernels below
   static std::string_view label(const Params& params) { return name(params.kind); }
+  static const void* handle(const Params& params) { return params.mailboxes; }
 };
 
 // What a kernel of arrival or departure does: raise this rank's flag at its peers, wait until the

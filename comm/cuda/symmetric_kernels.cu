@@ -2,6 +2,7 @@
 
 #include "comm/cuda/symmetric_call.hpp"
 #include "kernels/cuda/rows.cuh"
+#include "kernels/cuda/system_scope.cuh"
 
 namespace dcp {
 
@@ -9,33 +10,10 @@ namespace {
 
 using Params = SymmetricCollective::Params;
 
-__device__ void store_release(std::uint32_t* at, std::uint32_t value) {
-  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
-}
-
-__device__ std::uint32_t load_acquire(const std::uint32_t* at) {
-  std::uint32_t value;
-  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
-  return value;
-}
-
-__device__ std::int64_t now_ns() {
-  std::int64_t now;
-  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(now));
-  return now;
-}
-
 // Whether the flag reached `epoch` in time. Flags of a peer that is ahead count too.
 __device__ bool wait_for(const std::uint32_t* flag, std::uint32_t epoch, const Params& params) {
-  const std::int64_t end = now_ns() + params.timeout_ns;
-  for (unsigned polls = 0;; ++polls) {
-    if (static_cast<std::int32_t>(load_acquire(flag) - epoch) >= 0) return true;
-    if (polls % 256 == 255 && (*params.abort != 0 || now_ns() > end)) return false;
-  }
-}
-
-__device__ bool is_lost(const Params& params) {
-  return *params.abort != 0 || *static_cast<volatile std::uint32_t*>(&params.fault->kind) != 0;
+  const auto is_there = [&] { return static_cast<std::int32_t>(load_acquire(flag) - epoch) >= 0; };
+  return wait_until(is_there, params.abort, params.timeout_ns);
 }
 
 // The step is lost for all: who sees that says nothing more.
@@ -45,6 +23,24 @@ __device__ void lose(const Params& params, FaultKind kind, Values... values) {
   report(params.fault, kind, values...);
   *params.abort = 1;
   __threadfence_system();
+}
+
+// Whether the peer has begun the collective `epoch` and it is the same one.
+__device__ bool has_arrived(const Params& params, const Mailbox& mine, int peer,
+                            std::uint32_t epoch) {
+  if (!wait_for(&mine.arrived[peer], epoch, params)) {
+    lose(params, FaultKind::kPeerMissing, peer, epoch, static_cast<int>(params.kind), 0);
+    return false;
+  }
+  const Mailbox& theirs = *params.mailboxes[peer];
+  const bool is_same = theirs.kind == static_cast<std::uint32_t>(params.kind) &&
+                       theirs.count == params.count &&
+                       theirs.dtype == static_cast<std::uint32_t>(params.dtype);
+  if (!is_same) {
+    lose(params, FaultKind::kMismatch, peer, theirs.kind, theirs.count, theirs.dtype,
+         static_cast<int>(params.kind), params.count, static_cast<int>(params.dtype));
+  }
+  return is_same;
 }
 
 __global__ void arrive(const __grid_constant__ Params params,
@@ -62,28 +58,20 @@ __global__ void arrive(const __grid_constant__ Params params,
     __threadfence_system();
   }
   __syncthreads();
-  if (peer >= params.world_size || is_lost(params)) return;
-  Mailbox& theirs = *params.mailboxes[peer];
-  if (rendezvous.signals) store_release(&theirs.arrived[params.rank], epoch);
+  if (peer < params.world_size && rendezvous.signals) {
+    store_release(&params.mailboxes[peer]->arrived[params.rank], epoch);
+  }
   if (!rendezvous.waits) return;
-  if (!wait_for(&mine.arrived[peer], epoch, params)) {
-    lose(params, FaultKind::kPeerMissing, peer, epoch, static_cast<int>(params.kind), 0);
-    return;
-  }
-  const bool same = theirs.kind == static_cast<std::uint32_t>(params.kind) &&
-                    theirs.count == params.count &&
-                    theirs.dtype == static_cast<std::uint32_t>(params.dtype);
-  if (!same) {
-    lose(params, FaultKind::kMismatch, peer, theirs.kind, theirs.count, theirs.dtype,
-         static_cast<int>(params.kind), params.count, static_cast<int>(params.dtype));
-  }
+  const bool is_right = peer >= params.world_size || has_arrived(params, mine, peer, epoch);
+  const int is_lost = __syncthreads_or(!is_right);
+  if (peer == 0) mine.is_lost = static_cast<std::uint32_t>(is_lost);
 }
 
 __global__ void depart(const __grid_constant__ Params params,
                        const __grid_constant__ Rendezvous rendezvous) {
   Mailbox& mine = *params.mailboxes[params.rank];
   const int peer = static_cast<int>(threadIdx.x);
-  if (peer >= params.world_size || is_lost(params)) return;
+  if (peer >= params.world_size || mine.is_lost != 0) return;
   const std::uint32_t epoch = mine.epoch;
   if (rendezvous.signals) store_release(&params.mailboxes[peer]->departed[params.rank], epoch);
   if (!rendezvous.waits || wait_for(&mine.departed[peer], epoch, params)) return;
@@ -101,7 +89,7 @@ __device__ void copy_words(const char* from, char* to, std::int64_t size_bytes) 
 
 // blockIdx.y is the rank whose part is fetched.
 __global__ void gather(const __grid_constant__ Params params) {
-  if (is_lost(params)) return;
+  if (params.mailboxes[params.rank]->is_lost != 0) return;
   const int peer = static_cast<int>(blockIdx.y);
   const std::int64_t part = params.count * static_cast<std::int64_t>(size_bytes(params.dtype));
   const bool scatters = params.kind == CollectiveKind::kAllToAll;
@@ -130,7 +118,7 @@ __device__ T sum_of_ranks(const Params& params, int first, int last, std::int64_
 
 template <class T>
 __global__ void reduce(const __grid_constant__ Params params) {
-  if (is_lost(params)) return;
+  if (params.mailboxes[params.rank]->is_lost != 0) return;
   const bool scatters = params.kind == CollectiveKind::kReduceScatter;
   const std::int64_t first = scatters ? params.rank * params.count : 0;
   const std::int64_t stride = std::int64_t{gridDim.x} * blockDim.x;

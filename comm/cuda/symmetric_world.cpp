@@ -16,6 +16,9 @@ namespace {
 
 constexpr std::int64_t kTimeoutNs = 5'000'000'000;
 
+// Of 256 threads, in half of the registers: whoever is waited for has the other half.
+constexpr int kWaitingBlocksPerProcessor = 2;
+
 }  // namespace
 
 class SymmetricWorld::Communicator final : public Collectives {
@@ -83,14 +86,39 @@ class SymmetricWorld::Communicator final : public Collectives {
   int index_;
 };
 
+// All ranks' memory is on one GPU: an address is good on all of them.
+class SymmetricWorld::Peers final : public PeerAccess {
+ public:
+  Peers(const SymmetricWorld& world, CudaRuntime& runtime) : world_(world), runtime_(runtime) {}
+
+  RemoteStores* stores() override { return nullptr; }
+  WaitBound wait_bound() override {
+    return {.abort = world_.abort_,
+            .timeout_ns = kTimeoutNs,
+            .max_blocks = std::max(1, world_.max_waiting_blocks_ / world_.world_size())};
+  }
+
+  void before_wait(int ubatch, Stream stream) override {
+    if (runtime_.is_capturing(stream)) return;
+    world_.meetings_[static_cast<std::size_t>(ubatch)]->meet(runtime_.rank(),
+                                                             runtime_.cuda_stream(stream));
+  }
+
+ private:
+  const SymmetricWorld& world_;
+  CudaRuntime& runtime_;
+};
+
 struct SymmetricWorld::RankState {
-  RankState(const SymmetricWorld& world, int rank, int num_communicators) : runtime(rank, 0) {
+  RankState(const SymmetricWorld& world, int rank, int num_communicators)
+      : runtime(rank, 0), peers(world, runtime) {
     for (int i = 0; i < num_communicators; ++i) {
       owned.push_back(std::make_unique<Communicator>(world, runtime, i));
       communicators.push_back(owned.back().get());
     }
   }
   CudaRuntime runtime;
+  Peers peers;
   std::vector<std::unique_ptr<Communicator>> owned;
   std::vector<Collectives*> communicators;
 };
@@ -117,6 +145,10 @@ SymmetricWorld::SymmetricWorld(int world_size, int num_communicators)
     ranks_[rank] = std::make_unique<RankState>(*this, rank, num_communicators_);
   });
   check_cuda(cudaSetDevice(0), "cudaSetDevice");
+  int num_processors = 0;
+  check_cuda(cudaDeviceGetAttribute(&num_processors, cudaDevAttrMultiProcessorCount, 0),
+             "cudaDeviceGetAttribute");
+  max_waiting_blocks_ = kWaitingBlocksPerProcessor * num_processors / num_communicators;
   for (int i = 0; i < num_communicators; ++i) {
     meetings_.push_back(std::make_unique<StreamMeeting>(world_size));
   }
@@ -166,11 +198,24 @@ void SymmetricWorld::run_on_all(const std::function<void(int)>& program) {
   if (first) std::rethrow_exception(first);
 }
 
+std::vector<Buffer> SymmetricWorld::allocate_symmetric(std::string_view name,
+                                                       std::size_t size_bytes) {
+  std::vector<Buffer> buffers(ranks_.size());
+  run_on_all([&](int rank) {
+    buffers[static_cast<std::size_t>(rank)] =
+        ranks_[static_cast<std::size_t>(rank)]->runtime.allocate(name, size_bytes);
+  });
+  return buffers;
+}
+
 void SymmetricWorld::each_rank(const std::function<void(Rank&)>& program) {
   try {
     run_on_all([&](int index) {
       RankState& state = *ranks_[static_cast<std::size_t>(index)];
-      Rank rank{.index = index, .runtime = state.runtime, .communicators = state.communicators};
+      Rank rank{.index = index,
+                .runtime = state.runtime,
+                .communicators = state.communicators,
+                .peers = &state.peers};
       program(rank);
     });
   } catch (...) {  // ranks that went on must not wait for the one that was refused

@@ -20,12 +20,14 @@ class SymmetricWorld final : public World {
   ~SymmetricWorld() override;
 
   int world_size() const override { return static_cast<int>(ranks_.size()); }
+  std::vector<Buffer> allocate_symmetric(std::string_view name, std::size_t size_bytes) override;
   void each_rank(const std::function<void(Rank&)>& program) override;
   void drain() override;
   void destroy_communicators() override;
 
  private:
   class Communicator;  // one of a rank
+  class Peers;         // of a rank
   struct RankState;
 
   void run_on_all(const std::function<void(int)>& program);
@@ -33,6 +35,7 @@ class SymmetricWorld final : public World {
   void reset();
 
   int num_communicators_;
+  int max_waiting_blocks_ = 1;  // on the GPU, of each ubatch's exchanges on all ranks
   bool has_communicators_ = true;
   Buffer mailboxes_;                                      // [num_communicators][N] Mailbox
   Buffer mailbox_tables_;                                 // [num_communicators][N] Mailbox*

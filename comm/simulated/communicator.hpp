@@ -31,6 +31,7 @@ struct CollectiveOp {
   static std::string waits_for(const Params& params);
   static void run(const Params& params);
   static std::string_view label(const Params& params) { return name(params.kind); }
+  static const void* handle(const Params& params) { return params.communicator; }
 };
 
 class Communicator {

@@ -24,6 +24,9 @@ constexpr Word<DirectFallback> kFallbacks[] = {{"none", DirectFallback::kNone},
                                                {"a2a", DirectFallback::kA2a},
                                                {"ag_rs", DirectFallback::kAgRs}};
 
+constexpr Word<DirectForm> kForms[] = {{"steps", DirectForm::kSteps},
+                                       {"fused", DirectForm::kFused}};
+
 std::map<std::int64_t, std::int64_t> read_need(const YamlNode& node, const std::string& key) {
   if (node.kind != YamlNode::Kind::kMap) refuse_type(node, key, "a map of rows to bytes");
   std::map<std::int64_t, std::int64_t> need;
@@ -70,10 +73,11 @@ WorkspaceSpec read_workspace(const YamlNode& node) {
 }
 
 DirectSpec read_direct(const YamlNode& node) {
-  const MapReader map(node, "direct", {"slots", "fallback"});
+  const MapReader map(node, "direct", {"slots", "fallback", "form"});
   DirectSpec direct;
   map.optional("slots", integer(1, kMaxSlots), direct.slots);
   map.optional("fallback", one_of(kFallbacks), direct.fallback);
+  map.optional("form", one_of(kForms), direct.form);
   return direct;
 }
 

@@ -22,9 +22,14 @@ Model read_preset(const YamlNode& node, const std::string& key) {
   return model_presets()[read_choice(node, key, names)].second;
 }
 
+// Real ones are below 1. Scores stay far from where fp32 ends.
+constexpr double kMaxSoftmaxScale = 1e4;
+
 double read_scale(const YamlNode& node, const std::string& key) {
   const double scale = read_real(node, key);
-  if (!(scale > 0) || std::isinf(scale)) refuse_type(node, key, "a finite number above 0");
+  if (!(scale > 0 && scale <= kMaxSoftmaxScale)) {
+    refuse_type(node, key, "a number above 0, at most 10000");
+  }
   return scale;
 }
 

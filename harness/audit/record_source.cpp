@@ -42,24 +42,22 @@ audit::Role role_of(BufferUse use) {
   return audit::Role::kUnknown;
 }
 
-std::vector<std::uint64_t> words_of(const std::vector<std::byte>& bytes) {
+// Without the handle, which is neither a value nor memory.
+std::vector<std::uint64_t> words_of(const std::vector<std::byte>& bytes, const void* handle) {
   std::vector<std::uint64_t> words((bytes.size() + 7) / 8, 0);
   if (!bytes.empty()) std::memcpy(words.data(), bytes.data(), bytes.size());
+  if (handle != nullptr) {
+    std::replace(words.begin(), words.end(), address_of(handle), std::uint64_t{0});
+  }
   return words;
 }
 
-// The collectives of all ranks must match in what they are and how much they move; what their first
-// argument points to, and is no memory of the rank, is the communicator.
+// The collectives of all ranks must match in what they are and how much they move.
 void describe_exchange(audit::Node& node) {
   node.exchange = node.op;
   for (const audit::Access& access : node.accesses) {
     node.exchange += " " + access.argument + " " + std::to_string(access.size_bytes);
   }
-  const bool is_buffer =
-      !node.words.empty() &&
-      std::any_of(node.accesses.begin(), node.accesses.end(),
-                  [&](const auto& access) { return access.address == node.words.front(); });
-  if (!node.words.empty() && !is_buffer) node.communicator = node.words.front();
 }
 
 int ubatch_of_stream(const std::string& stream) {
@@ -97,8 +95,11 @@ audit::Node node_record(const GraphNode& node) {
   std::vector<Access> accesses;
   node.op->accesses(node.params.data(), accesses);
   for (const Access& access : accesses) made.accesses.push_back(audit_access(access));
-  made.words = words_of(node.params);
-  if (node.op->label != nullptr) describe_exchange(made);
+  const void* handle = node.op->handle == nullptr ? nullptr : node.op->handle(node.params.data());
+  made.words = words_of(node.params, handle);
+  if (node.op->label == nullptr) return made;
+  describe_exchange(made);
+  made.communicator = address_of(handle);
   return made;
 }
 
@@ -164,7 +165,8 @@ audit::Graph graph_record(const EngineStep& step, const GraphRecord& record,
     graph.nodes.back().ubatch = ubatch_of(graph.nodes.back(), graph.bindings);
   }
   for (const PlannedOp& op : plan) {
-    audit::Node planned{.op = op.name, .stream = op.stream, .words = words_of(op.params)};
+    audit::Node planned{
+        .op = op.name, .stream = op.stream, .words = words_of(op.params, op.handle)};
     for (const Access& access : op.accesses) planned.accesses.push_back(audit_access(access));
     if (op.is_collective) planned.exchange = op.name;
     planned.ubatch = ubatch_of(planned, graph.bindings);

@@ -8,6 +8,8 @@ std::string failure_kind(const Fault& fault) {
       return "mismatch";
     case FaultKind::kPeerMissing:
       return "deadlock";
+    case FaultKind::kFlagMissing:
+      return "wait_timeout";
     default:
       return "illegal_address";
   }
@@ -30,6 +32,9 @@ std::string describe(const Fault& fault) {
     case FaultKind::kNewTokenPastEnd:
       return "new_attention reads new token " + value(1) + " of request " + value(0) +
              " from row " + value(2) + " of " + value(3);
+    case FaultKind::kFlagMissing:
+      return "direct_wait waits in vain: ubatch " + value(1) + ", slot " + value(2) +
+             ", wants epoch " + value(3) + ", sees " + value(4) + " of rank " + value(0);
     case FaultKind::kMismatch:
     case FaultKind::kPeerMissing:
       break;  // the communicator has the words

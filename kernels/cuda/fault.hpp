@@ -14,6 +14,7 @@ enum class FaultKind : std::uint32_t {
   kPagePastTable,      // request, key, page
   kNewTokenPastEnd,    // request, key, row, number of rows
   kMismatch,           // peer, its kind, its count, its dtype; own kind, count, dtype
+  kFlagMissing,        // peer, ubatch, slot, wanted epoch, seen epoch
   kPeerMissing,        // peer, collective's number, kind, 0: not begun there, 1: not finished
 };
 
@@ -22,7 +23,8 @@ struct Fault {
   std::int64_t values[7];
 };
 
-// The failure's kind in reports ("illegal_address", "mismatch", "deadlock") and its text.
+// The failure's kind in reports ("illegal_address", "mismatch", "deadlock", "wait_timeout") and its
+// text.
 std::string failure_kind(const Fault& fault);
 std::string describe(const Fault& fault);
 

@@ -15,10 +15,13 @@ constexpr CudaOp cuda_op() {
 }
 
 constexpr std::array kOps = {
-    cuda_op<A2aCombine>(),   cuda_op<A2aPack>(),      cuda_op<EmptyShardMask>(),
-    cuda_op<GqaAttention>(), cuda_op<KvAppend>(),     cuda_op<LseCorrect>(),
-    cuda_op<MergeStates>(),  cuda_op<MlaAttention>(), cuda_op<NewAttention>(),
-    cuda_op<OutProj>(),      cuda_op<RoundRows>(),    cuda_op<SplitCombine>(),
+    cuda_op<A2aCombine>(),     cuda_op<A2aPack>(),        cuda_op<DirectAdvance>(),
+    cuda_op<DirectCombine>(),  cuda_op<DirectDispatch>(), cuda_op<DirectPublish>(),
+    cuda_op<DirectRead>(),     cuda_op<DirectSend>(),     cuda_op<DirectWait>(),
+    cuda_op<EmptyShardMask>(), cuda_op<GqaAttention>(),   cuda_op<KvAppend>(),
+    cuda_op<LseCorrect>(),     cuda_op<MergeStates>(),    cuda_op<MlaAttention>(),
+    cuda_op<NewAttention>(),   cuda_op<OutProj>(),        cuda_op<RoundRows>(),
+    cuda_op<SplitCombine>(),
 };
 
 }  // namespace

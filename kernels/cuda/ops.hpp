@@ -8,6 +8,13 @@
 #include "kernels/a2a_combine.hpp"
 #include "kernels/a2a_pack.hpp"
 #include "kernels/cuda/fault.hpp"
+#include "kernels/direct_advance.hpp"
+#include "kernels/direct_combine.hpp"
+#include "kernels/direct_dispatch.hpp"
+#include "kernels/direct_publish.hpp"
+#include "kernels/direct_read.hpp"
+#include "kernels/direct_send.hpp"
+#include "kernels/direct_wait.hpp"
 #include "kernels/empty_shard_mask.hpp"
 #include "kernels/gqa_attention.hpp"
 #include "kernels/kv_append.hpp"
@@ -31,6 +38,13 @@ struct Launch {
 // left for cudaGetLastError.
 void launch(const A2aCombine::Params& params, const Launch& at);
 void launch(const A2aPack::Params& params, const Launch& at);
+void launch(const DirectAdvance::Params& params, const Launch& at);
+void launch(const DirectCombine::Params& params, const Launch& at);
+void launch(const DirectDispatch::Params& params, const Launch& at);
+void launch(const DirectPublish::Params& params, const Launch& at);
+void launch(const DirectRead::Params& params, const Launch& at);
+void launch(const DirectSend::Params& params, const Launch& at);
+void launch(const DirectWait::Params& params, const Launch& at);
 void launch(const EmptyShardMask::Params& params, const Launch& at);
 void launch(const GqaAttention::Params& params, const Launch& at);
 void launch(const KvAppend::Params& params, const Launch& at);

@@ -9,43 +9,55 @@
 
 namespace dcp {
 
-CudaMemory::~CudaMemory() {
-  std::for_each(blocks_.begin(), blocks_.end(), give_back);
-  std::for_each(quarantine_.begin(), quarantine_.end(), give_back);
+namespace {
+
+std::shared_ptr<std::byte> device_memory(std::size_t size_bytes) {
+  const RelaxedCapture relaxed;
+  void* data = nullptr;
+  check_cuda(cudaMalloc(&data, std::max<std::size_t>(size_bytes, 1)), "cudaMalloc");
+  return {static_cast<std::byte*>(data), [](std::byte* memory) { cudaFree(memory); }};
 }
 
-void CudaMemory::give_back(const Block& block) {
-  if (block.is_pinned) {
-    cudaFreeHost(block.data);
-  } else {
-    cudaFree(block.data);
-  }
+std::shared_ptr<std::byte> pinned_memory(std::size_t size_bytes) {
+  const RelaxedCapture relaxed;
+  void* data = nullptr;
+  check_cuda(cudaMallocHost(&data, std::max<std::size_t>(size_bytes, 1)), "cudaMallocHost");
+  return {static_cast<std::byte*>(data), [](std::byte* memory) { cudaFreeHost(memory); }};
+}
+
+}  // namespace
+
+Buffer CudaMemory::add(std::shared_ptr<std::byte> data, std::string_view name,
+                       std::string_view owner, std::size_t size_bytes) {
+  std::byte* const bytes = data.get();
+  const Allocation& entry = ledger_.add(std::string(name), std::string(owner), bytes, size_bytes);
+  blocks_.push_back(
+      {.data = std::move(data), .size_bytes = size_bytes, .id = entry.id, .pool = ""});
+  return {.data = bytes, .size_bytes = size_bytes, .id = entry.id};
 }
 
 Buffer CudaMemory::allocate(std::string_view name, std::string_view owner, std::size_t size_bytes) {
-  void* data = nullptr;
-  {
-    const RelaxedCapture relaxed;
-    check_cuda(cudaMalloc(&data, std::max<std::size_t>(size_bytes, 1)), "cudaMalloc");
+  return add(device_memory(size_bytes), name, owner, size_bytes);
+}
+
+std::vector<Buffer> CudaMemory::allocate_together(std::span<const BufferRequest> parts,
+                                                  std::string_view owner) {
+  std::size_t total = 0;
+  for (const BufferRequest& part : parts) total += aligned_part(part.size_bytes);
+  const std::shared_ptr<std::byte> memory = device_memory(total);
+  std::vector<Buffer> buffers;
+  std::size_t offset = 0;
+  for (const BufferRequest& part : parts) {
+    buffers.push_back(add({memory, memory.get() + offset}, part.name, owner, part.size_bytes));
+    offset += aligned_part(part.size_bytes);
   }
-  auto* bytes = static_cast<std::byte*>(data);
-  const Allocation& entry = ledger_.add(std::string(name), std::string(owner), bytes, size_bytes);
-  blocks_.push_back({.data = bytes, .size_bytes = size_bytes, .id = entry.id, .pool = ""});
-  return {.data = bytes, .size_bytes = size_bytes, .id = entry.id};
+  return buffers;
 }
 
 Buffer CudaMemory::allocate_pinned(std::string_view name, std::size_t size_bytes) {
-  void* data = nullptr;
-  {
-    const RelaxedCapture relaxed;
-    check_cuda(cudaMallocHost(&data, std::max<std::size_t>(size_bytes, 1)), "cudaMallocHost");
-  }
-  auto* bytes = static_cast<std::byte*>(data);
-  const Allocation& entry =
-      ledger_.add(std::string(name), std::string(kPinnedOwner), bytes, size_bytes);
-  blocks_.push_back(
-      {.data = bytes, .size_bytes = size_bytes, .id = entry.id, .pool = "", .is_pinned = true});
-  return {.data = bytes, .size_bytes = size_bytes, .id = entry.id};
+  const Buffer buffer = add(pinned_memory(size_bytes), name, kPinnedOwner, size_bytes);
+  blocks_.back().is_pinned = true;
+  return buffer;
 }
 
 Buffer CudaMemory::allocate_from_pool(std::string_view name, std::string_view pool,
@@ -53,8 +65,8 @@ Buffer CudaMemory::allocate_from_pool(std::string_view name, std::string_view po
   for (Block& block : blocks_) {
     if (!block.is_free_in_pool || block.pool != pool || block.size_bytes < size_bytes) continue;
     block.is_free_in_pool = false;
-    block.id = ledger_.add(std::string(name), std::string(pool), block.data, size_bytes).id;
-    return {.data = block.data, .size_bytes = size_bytes, .id = block.id};
+    block.id = ledger_.add(std::string(name), std::string(pool), block.data.get(), size_bytes).id;
+    return {.data = block.data.get(), .size_bytes = size_bytes, .id = block.id};
   }
   const Buffer fresh = allocate(name, pool, size_bytes);
   blocks_.back().pool = pool;
@@ -97,18 +109,14 @@ void CudaMemory::collect() {
   constexpr std::size_t kQuarantineBytes = std::size_t{1} << 30;
   for (const Block& block : blocks_) {
     if (!block.is_released) continue;
-    if (block.is_pinned) {
-      give_back(block);
-      continue;
-    }
-    check_cuda(cudaMemset(block.data, 0xFF, block.size_bytes), "cudaMemset");
+    if (block.is_pinned) continue;
+    check_cuda(cudaMemset(block.data.get(), 0xFF, block.size_bytes), "cudaMemset");
     quarantine_.push_back(block);
     quarantine_bytes_ += block.size_bytes;
   }
   std::erase_if(blocks_, [](const Block& block) { return block.is_released; });
   while (quarantine_bytes_ > kQuarantineBytes) {
     quarantine_bytes_ -= quarantine_.front().size_bytes;
-    give_back(quarantine_.front());
     quarantine_.pop_front();
   }
 }

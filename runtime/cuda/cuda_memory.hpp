@@ -5,12 +5,15 @@
 
 #include <cstddef>
 #include <deque>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "core/handles.hpp"
 #include "core/ledger.hpp"
+#include "runtime/runtime.hpp"
 
 namespace dcp {
 
@@ -23,9 +26,13 @@ class CudaMemory {
   CudaMemory() = default;
   CudaMemory(const CudaMemory&) = delete;
   CudaMemory& operator=(const CudaMemory&) = delete;
-  ~CudaMemory();
 
   Buffer allocate(std::string_view name, std::string_view owner, std::size_t size_bytes);
+
+  // One piece of memory in which the parts follow each other, kPartAlignment apart. Each part is
+  // released by itself.
+  std::vector<Buffer> allocate_together(std::span<const BufferRequest> parts,
+                                        std::string_view owner);
   Buffer allocate_pinned(std::string_view name, std::size_t size_bytes);
 
   // From a pool: a block that was given back to it and is large enough, else fresh memory.
@@ -46,7 +53,7 @@ class CudaMemory {
 
  private:
   struct Block {
-    std::byte* data;
+    std::shared_ptr<std::byte> data;  // gives the memory back with its last part
     std::size_t size_bytes;
     std::uint32_t id;  // of its latest allocation
     std::string pool;  // "": none
@@ -55,7 +62,8 @@ class CudaMemory {
     bool is_released = false;
   };
 
-  static void give_back(const Block& block);
+  Buffer add(std::shared_ptr<std::byte> data, std::string_view name, std::string_view owner,
+             std::size_t size_bytes);
 
   Ledger ledger_;
   std::vector<Block> blocks_;

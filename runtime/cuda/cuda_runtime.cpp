@@ -69,10 +69,21 @@ Buffer CudaRuntime::allocate(std::string_view name, std::size_t size_bytes) {
     return memory_.allocate_from_pool(name, captures_.back()->pool, size_bytes);
   }
   const Buffer buffer = memory_.allocate(name, kDeviceOwner, size_bytes);
-  // NaN in every floating type.
-  check_cuda(cudaMemsetAsync(buffer.data, 0xFF, size_bytes, transfer_), "cudaMemsetAsync");
-  check_cuda(cudaStreamSynchronize(transfer_), "cudaStreamSynchronize");
+  poison(buffer);
   return buffer;
+}
+
+// NaN in every floating type.
+void CudaRuntime::poison(const Buffer& buffer) {
+  check_cuda(cudaMemsetAsync(buffer.data, 0xFF, buffer.size_bytes, transfer_), "cudaMemsetAsync");
+  check_cuda(cudaStreamSynchronize(transfer_), "cudaStreamSynchronize");
+}
+
+std::vector<Buffer> CudaRuntime::allocate_together(std::span<const BufferRequest> parts) {
+  if (!captures_.empty()) return Runtime::allocate_together(parts);
+  std::vector<Buffer> buffers = memory_.allocate_together(parts, kDeviceOwner);
+  for (const Buffer& buffer : buffers) poison(buffer);
+  return buffers;
 }
 
 Buffer CudaRuntime::allocate_pinned(std::string_view name, std::size_t size_bytes) {
@@ -94,7 +105,7 @@ void CudaRuntime::enqueue(Stream stream, const OpInfo& op, std::span<const std::
 
 void CudaRuntime::enqueue_foreign(Stream stream, const OpInfo& op,
                                   std::span<const std::byte> params, const LaunchNode& launch) {
-  const cudaStream_t to = at(stream);
+  const cudaStream_t to = cuda_stream(stream);
   Capture* const capture = capture_of(to);
   if (capture != nullptr) {
     capture->log.begin(op, params, streams_.at(stream.id).name, memory_.ledger().now());
@@ -119,32 +130,33 @@ void CudaRuntime::copy(Stream stream, void* to, const void* from, std::size_t si
 }
 
 void CudaRuntime::record(Event event, Stream stream) {
-  check_cuda(cudaEventRecord(events_.at(event.id), at(stream)), "cudaEventRecord");
+  check_cuda(cudaEventRecord(events_.at(event.id), cuda_stream(stream)), "cudaEventRecord");
 }
 
 void CudaRuntime::wait(Stream stream, Event event) {
-  check_cuda(cudaStreamWaitEvent(at(stream), events_.at(event.id), 0), "cudaStreamWaitEvent");
+  check_cuda(cudaStreamWaitEvent(cuda_stream(stream), events_.at(event.id), 0),
+             "cudaStreamWaitEvent");
 }
 
 void CudaRuntime::begin_capture(Stream stream, CaptureMode mode) {
   const cudaStreamCaptureMode modes[] = {
       cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed};
-  check_cuda(cudaStreamBeginCapture(at(stream), modes[static_cast<int>(mode)]),
+  check_cuda(cudaStreamBeginCapture(cuda_stream(stream), modes[static_cast<int>(mode)]),
              "cudaStreamBeginCapture");
   auto capture = std::make_unique<Capture>();
-  capture->origin = at(stream);
+  capture->origin = cuda_stream(stream);
   capture->name = "capture " + std::to_string(num_captures_++);
   capture->pool = shares_pool_ ? "shared pool" : capture->name;
   captures_.push_back(std::move(capture));
   // None: another rank's call has invalidated it already.
-  captures_.back()->id = capture_id(at(stream)).value_or(0);
+  captures_.back()->id = capture_id(cuda_stream(stream)).value_or(0);
 }
 
 Graph CudaRuntime::end_capture(Stream stream) {
   cudaGraph_t graph = nullptr;
-  const cudaError_t error = cudaStreamEndCapture(at(stream), &graph);
+  const cudaError_t error = cudaStreamEndCapture(cuda_stream(stream), &graph);
   const auto found = std::find_if(captures_.begin(), captures_.end(), [&](const auto& capture) {
-    return capture->origin == at(stream);
+    return capture->origin == cuda_stream(stream);
   });
   if (found == captures_.end()) {  // it captures nothing, or joined the capture of another
     check_cuda(error, "cudaStreamEndCapture");
@@ -174,7 +186,7 @@ CudaRuntime::Capture* CudaRuntime::capture_of(cudaStream_t stream) const {
 
 bool CudaRuntime::is_capturing(Stream stream) const {
   cudaStreamCaptureStatus status{};
-  check_cuda(cudaStreamIsCapturing(at(stream), &status), "cudaStreamIsCapturing");
+  check_cuda(cudaStreamIsCapturing(cuda_stream(stream), &status), "cudaStreamIsCapturing");
   return status != cudaStreamCaptureStatusNone;
 }
 
@@ -239,7 +251,7 @@ GraphExec CudaRuntime::instantiate(Graph graph) {
 void CudaRuntime::launch(GraphExec exec, Stream stream) {
   Executable& executable = execs_.at(exec.id);
   assert(executable.exec != nullptr);
-  check_cuda(cudaGraphLaunch(executable.exec, at(stream)), "cudaGraphLaunch");
+  check_cuda(cudaGraphLaunch(executable.exec, cuda_stream(stream)), "cudaGraphLaunch");
   executable.is_pending = true;
 }
 

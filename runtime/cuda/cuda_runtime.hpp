@@ -28,6 +28,7 @@ class CudaRuntime final : public Runtime {
   Stream make_stream(std::string_view name) override;
   Event make_event() override;
   Buffer allocate(std::string_view name, std::size_t size_bytes) override;
+  std::vector<Buffer> allocate_together(std::span<const BufferRequest> parts) override;
   Buffer allocate_pinned(std::string_view name, std::size_t size_bytes) override;
   void free(const Buffer& buffer) override;
   void share_pool() override { shares_pool_ = true; }
@@ -61,6 +62,8 @@ class CudaRuntime final : public Runtime {
   // Times each op of the graphs that are captured from here on; null: none.
   void time_ops(OpTimes* times) { op_times_ = times; }
 
+  cudaStream_t cuda_stream(Stream stream) const { return streams_.at(stream.id).stream; }
+
   bool is_idle() const;  // everything that was enqueued has run
 
   Fault* fault() { return fault_; }
@@ -89,7 +92,7 @@ class CudaRuntime final : public Runtime {
     bool is_pending = false;  // launched since the last synchronize()
   };
 
-  cudaStream_t at(Stream stream) const { return streams_.at(stream.id).stream; }
+  void poison(const Buffer& buffer);
   void give_back_pool(const std::string& pool);
   Capture* capture_of(cudaStream_t stream) const;
   void make_call(ApiCall call, int handle);

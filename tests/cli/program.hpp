@@ -10,6 +10,8 @@
 #include <iterator>
 #include <string>
 
+#include "tests/temp_folder.hpp"
+
 namespace dcp::test {
 
 struct Outcome {
@@ -20,9 +22,6 @@ struct Outcome {
 
 class ProgramTest : public testing::Test {
  protected:
-  void SetUp() override { std::filesystem::create_directories(folder_); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::string path(const std::string& file) const { return (folder_ / file).string(); }
 
   std::string text_of(const std::string& file) const {
@@ -43,10 +42,8 @@ class ProgramTest : public testing::Test {
   }
 
  private:
-  const testing::TestInfo& info_ = *testing::UnitTest::GetInstance()->current_test_info();
-  const std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) /
-      (std::string("dcpsim_") + info_.test_suite_name() + "_" + info_.name());
+  const TempFolder temp_;
+  const std::filesystem::path& folder_ = temp_.path();
 };
 
 }  // namespace dcp::test

@@ -11,6 +11,7 @@
 #include <fstream>
 
 #include "core/error.hpp"
+#include "tests/temp_folder.hpp"
 
 namespace dcp {
 namespace {
@@ -19,9 +20,6 @@ namespace fs = std::filesystem;
 
 class InputFile : public testing::Test {
  protected:
-  void SetUp() override { fs::create_directories(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::string path(const std::string& file) const { return (folder_ / file).string(); }
 
   // What is said about the path, after the path.
@@ -36,8 +34,8 @@ class InputFile : public testing::Test {
   }
 
  private:
-  const fs::path folder_ = fs::path(testing::TempDir()) /
-                           ("dcpsim_" + std::to_string(getpid()));  // short: names of sockets are
+  const test::TempFolder temp_;
+  const fs::path& folder_ = temp_.path();
 };
 
 TEST_F(InputFile, IsReadToItsEndOrOneByteBeyondTheLimit) {

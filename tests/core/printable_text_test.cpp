@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "core/error.hpp"
 
 namespace dcp {
@@ -31,6 +33,13 @@ TEST(PrintableText, ALongWordIsCutAndTheNextOneIsNot) {
   EXPECT_EQ(printable_text(word), word);
   EXPECT_EQ(printable_text("a " + word + "yyy b"), "a " + word + "... b");
   EXPECT_EQ(printable_text(std::string(199, 'x') + "\xC3\xA9"), std::string(199, 'x') + "...");
+}
+
+TEST(PrintableText, NumbersKeepTheDigitsThatTellThemApart) {
+  EXPECT_EQ(number_text(1.3984375), "1.3984375");
+  EXPECT_EQ(number_text(1e-30), "1e-30");
+  EXPECT_EQ(number_text(-std::numeric_limits<double>::infinity()), "-inf");
+  EXPECT_EQ(number_text(-std::numeric_limits<double>::quiet_NaN()), "nan");
 }
 
 TEST(PrintableText, ErrorsAreOneLineWhateverTheyQuote) {

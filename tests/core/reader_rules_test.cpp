@@ -150,9 +150,10 @@ TEST(ReaderRules, ModelsAreComplete) {
   EXPECT_EQ(model_error("{extends: llama-70b, rope_dim: 16}"),
             "2:39: error: 'model.rope_dim' is for attention: mla");
   EXPECT_EQ(model_error("{extends: tiny, softmax_scale: 0}"),
-            "2:39: error: 'model.softmax_scale' must be a finite number above 0, not '0'");
-  EXPECT_EQ(model_error("{extends: tiny, softmax_scale: .nan}"),
-            "2:39: error: 'model.softmax_scale' must be a finite number above 0, not '.nan'");
+            "2:39: error: 'model.softmax_scale' must be a number above 0, at most 10000, not '0'");
+  EXPECT_EQ(
+      model_error("{extends: tiny, softmax_scale: .nan}"),
+      "2:39: error: 'model.softmax_scale' must be a number above 0, at most 10000, not '.nan'");
   EXPECT_EQ(model_error("{extends: tiny, padded_num_heads: 7}"),
             "2:42: error: 'model.padded_num_heads' 7 is below the group's 8 heads");
   EXPECT_EQ(model_error("{extends: llama-70b, num_heads: 12}"),

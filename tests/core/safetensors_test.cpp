@@ -9,6 +9,7 @@
 #include <random>
 
 #include "core/error.hpp"
+#include "tests/temp_folder.hpp"
 
 namespace dcp {
 namespace {
@@ -17,9 +18,6 @@ namespace fs = std::filesystem;
 
 class Safetensors : public testing::Test {
  protected:
-  void SetUp() override { fs::create_directories(folder_); }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::string path(const std::string& file) const { return (folder_ / file).string(); }
   std::vector<std::string> files() const {
     std::vector<std::string> names;
@@ -30,9 +28,8 @@ class Safetensors : public testing::Test {
   }
 
  private:
-  const testing::TestInfo& info_ = *testing::UnitTest::GetInstance()->current_test_info();
-  const fs::path folder_ =
-      fs::path(testing::TempDir()) / (std::string("dcpsim_safetensors_") + info_.name());
+  const test::TempFolder temp_;
+  const fs::path& folder_ = temp_.path();
 };
 
 std::string bytes_of(const std::string& path) {

@@ -147,6 +147,24 @@ TEST_F(CudaRuntimeTest, AllocationsInACaptureAreItsPoolsAndGoWithTheGraph) {
   EXPECT_TRUE(is_poisoned(kept.data));
 }
 
+TEST_F(CudaRuntimeTest, PartsFollowEachOtherAndEachIsGivenBackByItself) {
+  const BufferRequest requests[] = {{"a", 4}, {"b", 300}, {"c", kBytes}};
+  const std::vector<Buffer> parts = runtime().allocate_together(requests);
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[1].data - parts[0].data, 256);
+  EXPECT_EQ(parts[2].data - parts[1].data, 512);
+  const std::vector<float> ones(kBytes / sizeof(float), 1.0f);
+  runtime().write(parts[2].data, ones.data(), kBytes);
+  runtime().free(parts[1]);
+  EXPECT_FALSE(runtime_->synchronize().has_value());
+  std::vector<float> values(ones.size());
+  runtime_->read(values.data(), parts[2].data, kBytes);
+  EXPECT_EQ(values, ones);  // only what was given back is poisoned
+  std::uint32_t bits = 0;
+  runtime_->read(&bits, parts[1].data, sizeof(bits));
+  EXPECT_EQ(bits, 0xFFFFFFFFu);
+}
+
 TEST_F(CudaRuntimeTest, AFreeTakesEffectAfterWhatWasEnqueuedBefore) {
   const Buffer between = runtime().allocate("between", kOwnPages);
   runtime().copy(s0_, between.data, from_.data, kBytes);

@@ -28,6 +28,7 @@ constexpr const char* kMlaSplit = "model: tiny\nlayers: 2\ndtype: bf16\nsplit_kv
 constexpr const char* kGqaContext =
     "model: {attention: gqa, num_heads: 8, num_kv_heads: 2, head_dim: 16}\nlayers: 2\n"
     "dtype: bf16\nattention_split: context_then_new\n";
+constexpr const char* kFused = "model: tiny\nlayers: 2\ndtype: bf16\ndirect: {form: fused}\n";
 constexpr const char* kUbatches = "model: tiny\nlayers: 3\ndtype: bf16\n";
 
 constexpr const char* kBatches = R"(batches:
@@ -171,18 +172,17 @@ TEST_P(EngineOnGpu, ReplaysGiveTheBitsOfTheEagerStepOfTheirBatch) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Steps, EngineOnGpu,
-                         testing::Combine(testing::Values("ag_rs", "ag_ar", "a2a"),
-                                          testing::Values(Variant{"mla", kMla},
-                                                          Variant{"one_stream", kMlaOneStream},
-                                                          Variant{"fp32_padded_heads", kMlaFp32},
-                                                          Variant{"split_kv", kMlaSplit},
-                                                          Variant{"gqa_context", kGqaContext},
-                                                          Variant{"ubatches", kUbatches})),
-                         [](const auto& test) {
-                           return std::string(std::get<0>(test.param)) + "_" +
-                                  std::get<1>(test.param).name;
-                         });
+INSTANTIATE_TEST_SUITE_P(
+    Steps, EngineOnGpu,
+    testing::Combine(testing::Values("ag_rs", "ag_ar", "a2a", "direct"),
+                     testing::Values(Variant{"mla", kMla}, Variant{"one_stream", kMlaOneStream},
+                                     Variant{"fp32_padded_heads", kMlaFp32},
+                                     Variant{"split_kv", kMlaSplit},
+                                     Variant{"gqa_context", kGqaContext}, Variant{"fused", kFused},
+                                     Variant{"ubatches", kUbatches})),
+    [](const auto& test) {
+      return std::string(std::get<0>(test.param)) + "_" + std::get<1>(test.param).name;
+    });
 
 }  // namespace
 }  // namespace dcp

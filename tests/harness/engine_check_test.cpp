@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "tests/harness/faulty_engine.hpp"
+#include "tests/temp_folder.hpp"
 
 namespace dcp::test {
 namespace {
@@ -17,9 +18,6 @@ using testing::IsEmpty;
 
 class EngineCheck : public testing::Test {
  protected:
-  void SetUp() override { std::filesystem::create_directories(folder_); }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   EngineVerdict check(const TensorFile& file) {
     const std::string path = (folder_ / "dump.safetensors").string();
     write_safetensors(path, file);
@@ -49,9 +47,8 @@ class EngineCheck : public testing::Test {
   EngineDump dump_;
 
  private:
-  const testing::TestInfo& info_ = *testing::UnitTest::GetInstance()->current_test_info();
-  const std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) / (std::string("dcpsim_engine_") + info_.name());
+  const test::TempFolder temp_;
+  const std::filesystem::path& folder_ = temp_.path();
 };
 
 TEST_F(EngineCheck, ARightResultHasNoExplanation) {

@@ -8,6 +8,7 @@
 
 #include "core/error.hpp"
 #include "tests/harness/faulty_engine.hpp"
+#include "tests/temp_folder.hpp"
 
 namespace dcp::test {
 namespace {
@@ -16,11 +17,7 @@ using testing::HasSubstr;
 
 class EngineDumpFile : public testing::Test {
  protected:
-  void SetUp() override {
-    std::filesystem::create_directories(folder_);
-    FaultyEngine({.dump = dump_}).run(dump_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  void SetUp() override { FaultyEngine({.dump = dump_}).run(dump_); }
 
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
@@ -67,9 +64,8 @@ class EngineDumpFile : public testing::Test {
   DumpCase dump_;
 
  private:
-  const testing::TestInfo& info_ = *testing::UnitTest::GetInstance()->current_test_info();
-  const std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) / (std::string("dcpsim_dump_") + info_.name());
+  const test::TempFolder temp_;
+  const std::filesystem::path& folder_ = temp_.path();
 };
 
 TEST_F(EngineDumpFile, AnotherFormIsRefusedWithFileAndTensor) {

@@ -7,14 +7,13 @@
 
 #include "audit/audit.hpp"
 #include "core/error.hpp"
+#include "tests/temp_folder.hpp"
 
 namespace dcp {
 namespace {
 
 class GraphFileTest : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove(path_); }
-
   GraphFile read(const std::string& ranks) {
     std::ofstream(path_) << R"({"format": "dcpsim-graph", "version": 1, "ranks": )" << ranks << '}';
     return read_graph_file(path_);
@@ -30,11 +29,8 @@ class GraphFileTest : public testing::Test {
   }
 
  private:
-  const std::string path_ =
-      (std::filesystem::path(testing::TempDir()) /
-       (std::string("graph_file_") + testing::UnitTest::GetInstance()->current_test_info()->name() +
-        ".json"))
-          .string();
+  const test::TempFolder temp_;
+  const std::string path_ = (temp_.path() / "graph.json").string();
 };
 
 // A staging buffer at 0x1000 and an output at 0x2000; the kernel has both pointers and a count.

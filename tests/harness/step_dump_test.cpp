@@ -9,6 +9,7 @@
 
 #include "core/scenario_reader.hpp"
 #include "strategies/registry.hpp"
+#include "tests/temp_folder.hpp"
 
 namespace dcp {
 namespace {
@@ -35,8 +36,6 @@ steps:
 
 class StepDumpTest : public testing::Test {
  protected:
-  void TearDown() override { fs::remove_all(folder_); }
-
   ScenarioReport run(const std::string& text, const char* strategy = "a2a") {
     const Scenario scenario = parse_scenario("test.yaml", text);
     RunOptions options{.seed = 3, .dump_folder = folder_ / "new"};
@@ -56,9 +55,8 @@ class StepDumpTest : public testing::Test {
     return read_safetensors((folder_ / "new" / (name + ".safetensors")).string());
   }
 
-  const testing::TestInfo& info_ = *testing::UnitTest::GetInstance()->current_test_info();
-  const fs::path folder_ =
-      fs::path(testing::TempDir()) / (std::string("dcpsim_dump_") + info_.name());
+  const test::TempFolder temp_;
+  const fs::path& folder_ = temp_.path();
 };
 
 std::map<std::string, Shape> shapes(const TensorFile& file) {
@@ -259,7 +257,6 @@ TEST_F(StepDumpTest, AStepThatIsNotCheckedHasAReferenceToo) {
 }
 
 TEST_F(StepDumpTest, AFolderThatCannotBeCreatedIsBadInput) {
-  fs::create_directories(folder_);
   std::ofstream(folder_ / "new") << "a file";
   const ScenarioReport report = run(kScenario);
   EXPECT_EQ(report.status, Status::kError);

@@ -133,6 +133,15 @@ TEST(Verbs, WhatNoStepFollowsIsBadInputAtItsStep) {
               HasSubstr("no step follows that could have the operation 'attention'"));
 }
 
+TEST(Verbs, WhatNoCaptureFollowsIsBadInputAtItsStep) {
+  for (const char* verb : {"during_capture: {call: cudaMalloc, thread: same}",
+                           "allocate: {name: x, bytes: 64, in: capture}"}) {
+    EXPECT_THAT(problems("  - replay: two\n  - " + std::string(verb) + "\n  - eager: two\n"),
+                HasSubstr("test.yaml:13:5: error: no capture follows this step"))
+        << verb;
+  }
+}
+
 TEST(Verbs, ASkipIsForOneStepOnly) {
   EXPECT_EQ(problems("  - skip: {op: combine}\n  - sync: all\n  - replay: two\n"
                      "    expect: {hazards: [unwritten_output]}\n  - replay: two\n"),

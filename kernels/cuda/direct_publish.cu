@@ -1,0 +1,26 @@
+#include "kernels/cuda/ops.hpp"
+#include "kernels/cuda/system_scope.cuh"
+
+namespace dcp {
+
+namespace {
+
+// A lane for each peer. The release covers the stores of the kernels before this one too.
+__global__ void publish(const __grid_constant__ DirectPublish::Params params) {
+  const int peer = static_cast<int>(threadIdx.x);
+  const std::uint32_t epoch = params.state->epoch;
+  if (peer < params.world_size) {
+    const std::uint32_t slot = slot_of(epoch, params.num_slots);
+    __threadfence_system();
+    store_release(params.signals.at[peer] + slot * params.world_size + params.rank, epoch);
+  }
+  if (peer == 0) params.state->published = epoch;
+}
+
+}  // namespace
+
+void launch(const DirectPublish::Params& params, const Launch& at) {
+  publish<<<1, kMaxPeers, 0, at.stream>>>(params);
+}
+
+}  // namespace dcp

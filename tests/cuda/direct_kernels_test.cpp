@@ -1,0 +1,235 @@
+// The operations of the direct exchange: the GPU leaves in every rank's slots, flags and state what
+// the host bodies leave there, and touches nothing else.
+#include "kernels/exchange_state.hpp"
+#include "tests/cuda/arena.hpp"
+
+namespace dcp {
+namespace {
+
+constexpr DType kDTypes[] = {DType::kBf16, DType::kFp16, DType::kFp32};
+constexpr std::uint32_t kSlots = 2;
+
+// One rank's exchange among `world_size`, in an arena that holds the memory of all of them.
+struct Exchange {
+  int world_size, rank, heads_per_rank, head_dim;
+  std::int64_t num_tokens, max_num_tokens;
+  DType dtype, lse_dtype;
+  std::uint32_t epoch;
+  bool is_head_major;
+
+  std::size_t out{}, lse{}, payload{}, lse_slots{}, signals{}, state{}, received{};
+  std::size_t query_start_loc{}, seq_lens{};
+
+  std::size_t slot_rows() const {
+    return std::size_t{kSlots} * world_size * max_num_tokens * heads_per_rank;
+  }
+  std::size_t row_bytes() const { return head_dim * size_bytes(dtype); }
+  int num_heads() const { return world_size * heads_per_rank; }
+
+  // Requests of one row; every third has no key here, and the last row is padding.
+  void add_to(Arena& arena) {
+    const auto rows = static_cast<std::size_t>(num_tokens) * num_heads();
+    out = arena.add_random(rows * head_dim, dtype);
+    lse = arena.add_random(rows, lse_dtype, 5.0f);
+    payload = arena.add(world_size * slot_rows() * row_bytes());
+    lse_slots = arena.add(world_size * slot_rows() * sizeof(float));
+    signals = arena.add(std::size_t{kSlots} * world_size * world_size * sizeof(std::uint32_t));
+    received = arena.add(static_cast<std::size_t>(num_tokens) * num_heads() *
+                         (head_dim + lse_lanes(dtype)) * size_bytes(dtype));
+    state = arena.add(sizeof(ExchangeState));
+    const ExchangeState begin{epoch, epoch - 1, epoch - 1, 0};
+    std::memcpy(arena.host() + state, &begin, sizeof(begin));
+    std::vector<std::int32_t> boundaries{0};
+    std::vector<std::int32_t> lengths;
+    for (std::int32_t row = 1; row < num_tokens; ++row) {
+      boundaries.push_back(row);
+      lengths.push_back(row % 3);
+    }
+    query_start_loc = arena.add_values(boundaries);
+    seq_lens = arena.add_values(lengths);
+  }
+
+  HeadStrides strides(int dim) const {
+    if (!is_head_major) return token_major(num_heads(), dim);
+    return {0, dim, num_tokens * dim, 1, num_heads()};
+  }
+
+  DirectDispatch::Params dispatch(std::byte* base) const {
+    DirectDispatch::Params params{};
+    params.out = {base + out, strides(head_dim), dtype};
+    params.lse = {base + lse, strides(1), lse_dtype};
+    for (int peer = 0; peer < world_size; ++peer) {
+      params.payload.at[peer] = base + payload + peer * slot_rows() * row_bytes();
+      params.lse_slots.at[peer] = reinterpret_cast<float*>(base + lse_slots) + peer * slot_rows();
+    }
+    params.state = reinterpret_cast<const ExchangeState*>(base + state);
+    params.batch = {reinterpret_cast<const std::int32_t*>(base + query_start_loc),
+                    reinterpret_cast<const std::int32_t*>(base + seq_lens), nullptr,
+                    static_cast<std::int32_t>(num_tokens - 1)};
+    params.num_tokens = num_tokens;
+    params.max_num_tokens = max_num_tokens;
+    params.num_heads = num_heads();
+    params.head_dim = head_dim;
+    params.world_size = world_size;
+    params.rank = rank;
+    params.num_slots = kSlots;
+    return params;
+  }
+
+  DirectSend::Params send(std::byte* base) const {
+    const DirectDispatch::Params rows = dispatch(base);
+    DirectSend::Params params{};
+    params.out = rows.out;
+    params.lse = rows.lse;
+    params.payload = rows.payload;
+    params.lse_slots = rows.lse_slots;
+    params.signals = publish(base).signals;
+    params.state = reinterpret_cast<ExchangeState*>(base + state);
+    params.batch = rows.batch;
+    params.num_tokens = num_tokens;
+    params.max_num_tokens = max_num_tokens;
+    params.num_heads = num_heads();
+    params.head_dim = head_dim;
+    params.world_size = world_size;
+    params.rank = rank;
+    params.num_slots = kSlots;
+    return params;
+  }
+
+  DirectPublish::Params publish(std::byte* base) const {
+    DirectPublish::Params params{};
+    params.state = reinterpret_cast<ExchangeState*>(base + state);
+    for (int peer = 0; peer < world_size; ++peer) {
+      params.signals.at[peer] =
+          reinterpret_cast<std::uint32_t*>(base + signals) + peer * kSlots * world_size;
+    }
+    params.world_size = world_size;
+    params.rank = rank;
+    params.num_slots = kSlots;
+    return params;
+  }
+
+  // Of the memory of the first rank, which also this one's dispatch has stored into.
+  DirectRead::Params read(std::byte* base) const {
+    return {.payload = base + payload,
+            .lse_slots = reinterpret_cast<const float*>(base + lse_slots),
+            .received = base + received,
+            .state = reinterpret_cast<ExchangeState*>(base + state),
+            .num_tokens = num_tokens,
+            .max_num_tokens = max_num_tokens,
+            .heads_per_rank = heads_per_rank,
+            .head_dim = head_dim,
+            .world_size = world_size,
+            .num_slots = kSlots,
+            .dtype = dtype};
+  }
+};
+
+class DirectKernels : public GpuTest {
+ protected:
+  template <class Body>
+  static void for_each_exchange(const Body& body) {
+    int variant = 0;
+    for (const DType dtype : kDTypes) {
+      for (const int world_size : {2, 3, 8}) {
+        for (const int dim : {8, 24, 512, 576}) {
+          Exchange exchange{.world_size = world_size,
+                            .rank = variant % world_size,
+                            .heads_per_rank = 1 + variant % 3,
+                            .head_dim = dim,
+                            .num_tokens = 1 + variant % 7,
+                            .max_num_tokens = 7 + variant % 2,
+                            .dtype = dtype,
+                            .lse_dtype = kDTypes[variant % 3],
+                            .epoch = 5u + static_cast<std::uint32_t>(variant % 2),
+                            .is_head_major = variant % 4 == 3};
+          ++variant;
+          Arena arena;
+          exchange.add_to(arena);
+          SCOPED_TRACE(std::string(name(dtype)) + " N " + std::to_string(world_size) + " D " +
+                       std::to_string(dim) + " T " + std::to_string(exchange.num_tokens));
+          body(arena, exchange);
+        }
+      }
+    }
+  }
+};
+
+TEST_F(DirectKernels, DispatchStoresTheHostsBytesIntoEveryRanksSlot) {
+  for_each_exchange([](Arena& arena, const Exchange& exchange) {
+    const auto gpu =
+        run_both<DirectDispatch>(arena, [&](std::byte* base) { return exchange.dispatch(base); });
+    ASSERT_EQ(first_difference(gpu, arena.host_bytes()), -1);
+  });
+}
+
+TEST_F(DirectKernels, SendLeavesTheHostsBytesFlagsAndEpochAndTheCounterAtZero) {
+  for_each_exchange([](Arena& arena, const Exchange& exchange) {
+    for (int times = 0; times < 3; ++times) {
+      const auto gpu =
+          run_both<DirectSend>(arena, [&](std::byte* base) { return exchange.send(base); });
+      ASSERT_EQ(first_difference(gpu, arena.host_bytes()), -1);
+    }
+  });
+}
+
+TEST_F(DirectKernels, ReadTakesTheHostsBytesAndLeavesTheCounterAtZero) {
+  for_each_exchange([](Arena& arena, Exchange& exchange) {
+    for (exchange.rank = 0; exchange.rank < exchange.world_size; ++exchange.rank) {
+      DirectDispatch::run(exchange.dispatch(arena.host()));
+    }
+    for (int times = 0; times < 2; ++times) {
+      const auto gpu =
+          run_both<DirectRead>(arena, [&](std::byte* base) { return exchange.read(base); });
+      ASSERT_EQ(first_difference(gpu, arena.host_bytes()), -1);
+    }
+  });
+}
+
+TEST_F(DirectKernels, AdvanceAndPublishLeaveTheHostsEpochsAndFlags) {
+  for_each_exchange([](Arena& arena, const Exchange& exchange) {
+    const auto state = [&](std::byte* base) {
+      return reinterpret_cast<ExchangeState*>(base + exchange.state);
+    };
+    for (const std::uint32_t epoch : {exchange.epoch, 0xFFFFFFFFu}) {
+      std::memcpy(arena.host() + exchange.state, &epoch, sizeof(epoch));
+      const auto advanced = run_both<DirectAdvance>(arena, [&](std::byte* base) {
+        return DirectAdvance::Params{.state = state(base), .num_slots = kSlots};
+      });
+      ASSERT_EQ(first_difference(advanced, arena.host_bytes()), -1);
+      const auto published =
+          run_both<DirectPublish>(arena, [&](std::byte* base) { return exchange.publish(base); });
+      ASSERT_EQ(first_difference(published, arena.host_bytes()), -1);
+    }
+  });
+}
+
+TEST_F(DirectKernels, AWaitInVainEndsAndSaysForWhom) {
+  Arena arena;
+  const std::size_t state = arena.add(sizeof(ExchangeState));
+  const ExchangeState at_seven{7, 6, 6, 0};
+  std::memcpy(arena.host() + state, &at_seven, sizeof(at_seven));
+  const std::size_t flags = arena.add_values({6, 6, 6, 7, 5, 7});  // slot 1: rank 1 is late
+  std::uint32_t* abort = nullptr;
+  ASSERT_EQ(cudaMallocHost(reinterpret_cast<void**>(&abort), sizeof(*abort)), cudaSuccess);
+  *abort = 0;
+  arena.on_gpu([&](std::byte* base, const Launch& at) {
+    launch(DirectWait::Params{.state = reinterpret_cast<const ExchangeState*>(base + state),
+                              .signals = reinterpret_cast<const std::uint32_t*>(base + flags),
+                              .stores = nullptr,
+                              .bound = {.abort = abort, .timeout_ns = 10'000'000, .max_blocks = 1},
+                              .world_size = 3,
+                              .rank = 0,
+                              .ubatch = 1,
+                              .num_slots = kSlots},
+           at);
+  });
+  EXPECT_EQ(failure_kind(arena.fault()), "wait_timeout");
+  EXPECT_EQ(describe(arena.fault()),
+            "direct_wait waits in vain: ubatch 1, slot 1, wants epoch 7, sees 5 of rank 1");
+  EXPECT_EQ(*abort, 1u);
+  cudaFreeHost(abort);
+}
+
+}  // namespace
+}  // namespace dcp

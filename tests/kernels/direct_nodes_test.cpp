@@ -1,0 +1,203 @@
+// A direct exchange in two nodes leaves what the five operations leave: the bytes in every rank's
+// slots, flags and state, and the bits of the result.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "kernels/a2a_combine.hpp"
+#include "kernels/direct_combine.hpp"
+#include "kernels/direct_read.hpp"
+#include "kernels/direct_send.hpp"
+#include "tests/kernels/tensor.hpp"
+
+namespace dcp::test {
+namespace {
+
+constexpr std::uint32_t kSlots = 2;
+constexpr std::int64_t kTokens = 4;
+constexpr std::int64_t kMaxTokens = 5;
+
+struct RankMemory {
+  Tensor payload, lse_slots;
+  std::vector<std::uint32_t> signals;
+  ExchangeState state;
+  Tensor out, lse;  // of the combine
+};
+
+class DirectNodes : public testing::TestWithParam<std::tuple<DType, int, LseBase>> {
+ protected:
+  static constexpr int kHeadsPerRank = 2;
+  static constexpr int kDim = 16;
+
+  DType dtype() const { return std::get<0>(GetParam()); }
+  int world_size() const { return std::get<1>(GetParam()); }
+  int num_heads() const { return kHeadsPerRank * world_size(); }
+
+  std::vector<RankMemory> memory(std::uint32_t epoch) const {
+    const std::int64_t rows = kSlots * world_size() * kMaxTokens * kHeadsPerRank;
+    std::vector<RankMemory> ranks;
+    for (int rank = 0; rank < world_size(); ++rank) {
+      RankMemory& each =
+          ranks.emplace_back(RankMemory{Tensor(dtype(), rows * kDim),
+                                        Tensor(DType::kFp32, rows),
+                                        {},
+                                        {epoch, epoch, epoch, 0},
+                                        Tensor(dtype(), kTokens * kHeadsPerRank * kDim),
+                                        Tensor(DType::kFp32, kTokens * kHeadsPerRank)});
+      for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
+        each.signals.insert(each.signals.end(), static_cast<std::size_t>(world_size()),
+                            flag_at_rest(epoch, slot, kSlots));
+      }
+    }
+    return ranks;
+  }
+
+  // Row 1 is empty on odd ranks, row 3 is padding.
+  BatchMetadata batch(int rank) const {
+    return {kBoundaries, rank % 2 == 1 ? kOddLengths : kEvenLengths, nullptr, 3};
+  }
+
+  DirectSend::Params send(std::vector<RankMemory>& ranks, int rank, const Tensor& out,
+                          const Tensor& lse) const {
+    DirectSend::Params params{};
+    params.out = {out.data(), token_major(num_heads(), kDim), dtype()};
+    params.lse = {lse.data(), token_major(num_heads(), 1), DType::kFp32};
+    for (int peer = 0; peer < world_size(); ++peer) {
+      params.payload.at[peer] = ranks[peer].payload.data();
+      params.lse_slots.at[peer] = static_cast<float*>(ranks[peer].lse_slots.data());
+      params.signals.at[peer] = ranks[peer].signals.data();
+    }
+    params.state = &ranks[rank].state;
+    params.batch = batch(rank);
+    params.num_tokens = kTokens;
+    params.max_num_tokens = kMaxTokens;
+    params.num_heads = num_heads();
+    params.head_dim = kDim;
+    params.world_size = world_size();
+    params.rank = rank;
+    params.num_slots = kSlots;
+    return params;
+  }
+
+  DirectCombine::Params combine(RankMemory& memory, int rank) const {
+    return {.payload = memory.payload.data(),
+            .lse_slots = static_cast<const float*>(memory.lse_slots.data()),
+            .signals = memory.signals.data(),
+            .state = &memory.state,
+            .out = {memory.out.data(), token_major(kHeadsPerRank, kDim), dtype()},
+            .lse = static_cast<float*>(memory.lse.data()),
+            .stores = nullptr,
+            .bound = {},
+            .num_tokens = kTokens,
+            .max_num_tokens = kMaxTokens,
+            .heads_per_rank = kHeadsPerRank,
+            .head_dim = kDim,
+            .world_size = world_size(),
+            .rank = rank,
+            .ubatch = 0,
+            .num_slots = kSlots,
+            .base = std::get<2>(GetParam())};
+  }
+
+  void read_and_combine(RankMemory& memory) const {
+    Tensor received(dtype(), kTokens * num_heads() * (kDim + lse_lanes(dtype())));
+    DirectRead::run({.payload = memory.payload.data(),
+                     .lse_slots = static_cast<const float*>(memory.lse_slots.data()),
+                     .received = received.data(),
+                     .state = &memory.state,
+                     .num_tokens = kTokens,
+                     .max_num_tokens = kMaxTokens,
+                     .heads_per_rank = kHeadsPerRank,
+                     .head_dim = kDim,
+                     .world_size = world_size(),
+                     .num_slots = kSlots,
+                     .dtype = dtype()});
+    A2aCombine::run({.recv = received.data(),
+                     .out = {memory.out.data(), token_major(kHeadsPerRank, kDim), dtype()},
+                     .lse = static_cast<float*>(memory.lse.data()),
+                     .num_tokens = kTokens,
+                     .heads_per_rank = kHeadsPerRank,
+                     .head_dim = kDim,
+                     .world_size = world_size(),
+                     .base = std::get<2>(GetParam()),
+                     .layout = A2aLayout::kSplit});
+  }
+
+ private:
+  static constexpr std::int32_t kBoundaries[] = {0, 1, 2, 3};
+  static constexpr std::int32_t kOddLengths[] = {4, 0, 1};
+  static constexpr std::int32_t kEvenLengths[] = {4, 1, 2};
+};
+
+Tensor random_rows(DType dtype, std::int64_t count, std::mt19937& random) {
+  Tensor rows(dtype, count);
+  std::normal_distribution<float> normal;
+  for (std::int64_t i = 0; i < count; ++i) rows.set(i, normal(random));
+  return rows;
+}
+
+TEST_P(DirectNodes, TwoLeaveWhatTheOperationsLeave) {
+  for (const std::uint32_t epoch : {6u, 7u, 0xFFFFFFFEu, 0xFFFFFFFFu}) {
+    std::mt19937 random(epoch);
+    auto in_steps = memory(epoch);
+    auto in_nodes = memory(epoch);
+    for (int rank = 0; rank < world_size(); ++rank) {
+      const Tensor out = random_rows(dtype(), kTokens * num_heads() * kDim, random);
+      const Tensor lse = random_rows(DType::kFp32, kTokens * num_heads(), random);
+      const DirectSend::Params steps = send(in_steps, rank, out, lse);
+      DirectAdvance::run(steps.advance());
+      DirectDispatch::run(steps.dispatch());
+      DirectPublish::run(steps.publish());
+      DirectSend::run(send(in_nodes, rank, out, lse));
+      EXPECT_EQ(DirectCombine::ready(combine(in_nodes[0], 0)), rank == world_size() - 1);
+    }
+    for (int rank = 0; rank < world_size(); ++rank) {
+      read_and_combine(in_steps[rank]);
+      ASSERT_TRUE(DirectCombine::ready(combine(in_nodes[rank], rank)));
+      DirectCombine::run(combine(in_nodes[rank], rank));
+      const RankMemory& want = in_steps[rank];
+      const RankMemory& got = in_nodes[rank];
+      EXPECT_EQ(got.payload, want.payload) << "rank " << rank;
+      EXPECT_EQ(got.lse_slots, want.lse_slots) << "rank " << rank;
+      EXPECT_EQ(got.signals, want.signals) << "rank " << rank;
+      EXPECT_EQ(std::memcmp(&got.state, &want.state, sizeof(got.state)), 0) << "rank " << rank;
+      EXPECT_EQ(got.out, want.out) << "rank " << rank;
+      EXPECT_EQ(got.lse, want.lse) << "rank " << rank;
+      EXPECT_EQ(got.state.consumed, next_epoch(epoch, kSlots));
+      EXPECT_EQ(got.lse.get(3 * kHeadsPerRank), -kInfinity);  // padding
+      EXPECT_FALSE(std::isnan(got.out.get(0)));
+    }
+  }
+}
+
+TEST_P(DirectNodes, DeclareWhatTheOperationsDeclare) {
+  auto ranks = memory(0);
+  const Tensor rows = Tensor(dtype(), kTokens * num_heads() * kDim);
+  const Tensor lse = Tensor(DType::kFp32, kTokens * num_heads());
+  const DirectSend::Params params = send(ranks, 0, rows, lse);
+  std::vector<Access> all, dispatched, published;
+  DirectSend::accesses(params, all);
+  DirectDispatch::accesses(params.dispatch(), dispatched);
+  DirectPublish::accesses(params.publish(), published);
+  const auto of = [](const std::vector<Access>& accesses, std::string_view argument) {
+    std::size_t bytes = 0;
+    for (const Access& access : accesses) {
+      bytes += access.argument == argument ? access.size_bytes : 0;
+    }
+    return bytes;
+  };
+  for (const std::string_view argument : {"out", "lse", "payload", "lse_slots"}) {
+    EXPECT_EQ(of(all, argument), of(dispatched, argument)) << argument;
+    EXPECT_GT(of(all, argument), 0u) << argument;
+  }
+  EXPECT_EQ(of(all, "signals"), of(published, "signals"));
+  EXPECT_EQ(of(all, "state"), sizeof(ExchangeState));
+}
+
+INSTANTIATE_TEST_SUITE_P(Kernels, DirectNodes,
+                         testing::Combine(testing::Values(DType::kFp16, DType::kBf16, DType::kFp32),
+                                          testing::Values(2, 3, 8),
+                                          testing::Values(LseBase::kE, LseBase::kTwo)));
+
+}  // namespace
+}  // namespace dcp::test
