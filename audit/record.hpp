@@ -49,6 +49,7 @@ struct Node {
   bool has_declaration = true;            // false: nobody knows what it touches
   std::string exchange = {};              // of a collective: what all ranks must call alike
   std::uint64_t communicator = 0;         // of a collective
+  bool waits_for_peers = false;           // it ends once all ranks have come as far
 };
 
 // What a buffer is for.

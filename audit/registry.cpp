@@ -21,6 +21,7 @@ constexpr Rule kRules[] = {
     {.name = "in_place_on_stale_input", .of_graph = find_in_place_on_stale_inputs},
     {.name = "unwritten_output", .of_graph = find_unwritten_outputs},
     {.name = "read_past_end", .of_graph = find_reads_past_end},
+    {.name = "slot_reuse_without_ack", .of_graph = find_slot_reuses},
     {.name = "parallel_branches_one_comm", .of_graph = find_parallel_branches},
     {.name = "frozen_host_value", .of_graph = find_frozen_host_values},
     {.name = "undeclared_access", .of_graph = find_undeclared_accesses},

@@ -57,6 +57,7 @@ Json graph_json(const ExplainedGraph& graph) {
           {"num_edges", graph.num_edges},
           {"query_egress_bytes", graph.query_bytes},
           {"combine_egress_bytes", graph.combine_bytes},
+          {"kv_gather_egress_bytes", graph.kv_bytes},
           {"ops", list(graph.ops, op_json)},
           {"buffers", list(graph.buffers, buffer_json)}};
 }

@@ -225,15 +225,25 @@ void print_ops(std::ostream& out, const ExplainedGraph& graph) {
 }
 
 void print_graphs(std::ostream& out, const std::vector<ExplainedGraph>& graphs) {
-  TextTable table(
-      {"graph", "rows", "ops", "edges", "buffer bytes", "sent: query", "sent: combine"});
-  for (std::size_t column = 1; column < 7; ++column) table.align_right(column);
+  const bool gathers_kv = std::any_of(graphs.begin(), graphs.end(),
+                                      [](const auto& graph) { return graph.kv_bytes > 0; });
+  std::vector<std::string> head = {"graph",        "rows",        "ops",          "edges",
+                                   "buffer bytes", "sent: query", "sent: combine"};
+  if (gathers_kv) head.push_back("sent: kv_gather");
+  TextTable table(head);
+  for (std::size_t column = 1; column < head.size(); ++column) table.align_right(column);
   for (const ExplainedGraph& graph : graphs) {
     std::int64_t num_ops = 0;
     for (const ExplainedOp& op : graph.ops) num_ops += op.count;
-    table.add({printable_text(graph.name), number(graph.rows), number(num_ops),
-               std::to_string(graph.num_edges), std::to_string(total_bytes(graph.buffers)),
-               std::to_string(graph.query_bytes), std::to_string(graph.combine_bytes)});
+    std::vector<std::string> row = {printable_text(graph.name),
+                                    number(graph.rows),
+                                    number(num_ops),
+                                    std::to_string(graph.num_edges),
+                                    std::to_string(total_bytes(graph.buffers)),
+                                    std::to_string(graph.query_bytes),
+                                    std::to_string(graph.combine_bytes)};
+    if (gathers_kv) row.push_back(std::to_string(graph.kv_bytes));
+    table.add(row);
   }
   table.print(out, "  ");
 }

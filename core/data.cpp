@@ -14,7 +14,7 @@ namespace dcp {
 
 namespace {
 
-enum class Field : std::uint64_t { kQuery = 1, kKey = 2, kValue = 3 };
+enum class Field : std::uint64_t { kQuery = 1, kKey = 2, kValue = 3, kChunk = 4 };
 
 constexpr std::uint64_t kGoldenGamma = 0x9E3779B97F4A7C15u;  // splitmix64's step
 
@@ -120,7 +120,7 @@ void normal_block(std::uint64_t key, std::uint64_t first_pair, std::array<float,
 
 void fill_normal(const RowAddress& row, DType dtype, std::span<float> out) {
   const std::uint64_t key = row_key(row);
-  dispatch_dtype(dtype, [&]<class T>() {
+  dispatch_any_dtype(dtype, [&]<class T>() {
     std::array<float, 2 * kPairs> block;
     for (std::size_t first = 0; first < out.size(); first += block.size()) {
       normal_block(key, first / 2, block);
@@ -172,6 +172,20 @@ void InputData::kv_row(int layer, int request, std::int64_t token, int owner,
                  .head = static_cast<int>(vector % heads)},
                 dtype_, out.subspan(vector * dim, dim));
   }
+}
+
+void InputData::chunk_row(const ChunkRow& row, DType dtype, std::span<float> out) const {
+  if (kind_ != DataKind::kRandom) {
+    std::fill(out.begin(), out.end(), round_to(dtype, static_cast<float>(row.owner + 1)));
+    return;
+  }
+  fill_normal({.seed = seed_,
+               .field = Field::kChunk,
+               .layer = row.layer,
+               .request = row.request,
+               .token = row.token,
+               .head = 0},
+              dtype, out);
 }
 
 }  // namespace dcp

@@ -10,6 +10,14 @@
 
 namespace dcp {
 
+// Which token's row of a prefix chunk; `owner`: the rank that holds it.
+struct ChunkRow {
+  int layer;
+  int request;
+  std::int64_t token;  // global
+  int owner;
+};
+
 class InputData {
  public:
   explicit InputData(const Scenario& scenario);
@@ -22,6 +30,9 @@ class InputData {
   // standard normal key, GQA a standard normal key and value for each KV head of the group. `owner`
   // is the rank that holds the token; data of kind mean is owner + 1 in every element.
   void kv_row(int layer, int request, std::int64_t token, int owner, std::span<float> out) const;
+
+  // What kv_gather moves of a token, rounded to `dtype`. random: standard normal; else owner + 1.
+  void chunk_row(const ChunkRow& row, DType dtype, std::span<float> out) const;
 
  private:
   DataKind kind_;

@@ -39,6 +39,9 @@ struct Bf16 {
 struct Fp16 {
   std::uint16_t bits;
 };
+struct Fp8E4m3 {  // 4 bits of exponent, 3 of mantissa, no infinity: 448 is the largest number
+  std::uint8_t bits;
+};
 
 template <class T>
 inline constexpr DType kDTypeOf = DType::kFp32;
@@ -46,6 +49,8 @@ template <>
 inline constexpr DType kDTypeOf<Bf16> = DType::kBf16;
 template <>
 inline constexpr DType kDTypeOf<Fp16> = DType::kFp16;
+template <>
+inline constexpr DType kDTypeOf<Fp8E4m3> = DType::kFp8E4m3;
 
 DCP_HOST_DEVICE inline float to_float(float x) { return x; }
 
@@ -68,6 +73,15 @@ DCP_HOST_DEVICE inline float to_float(Fp16 x) {
   const float scaled = std::bit_cast<float>(magnitude << 13) * 0x1p112f;
   return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | sign);
 #endif
+}
+
+DCP_HOST_DEVICE inline float to_float(Fp8E4m3 x) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(x.bits & 0x80u) << 24;
+  const std::uint32_t magnitude = x.bits & 0x7Fu;
+  if (magnitude == 0x7Fu) return std::bit_cast<float>(sign | 0x7FC00000u);
+  // As for fp16, times 2^(127-7).
+  const float scaled = std::bit_cast<float>(magnitude << 20) * 0x1p120f;
+  return std::bit_cast<float>(std::bit_cast<std::uint32_t>(scaled) | sign);
 }
 
 template <class T>
@@ -115,6 +129,23 @@ DCP_HOST_DEVICE inline Fp16 from_float<Fp16>(float x) {
 #endif
 }
 
+// Saturates, as the GPU's conversion does: infinities and what is beyond 448 become 448.
+template <>
+DCP_HOST_DEVICE inline Fp8E4m3 from_float<Fp8E4m3>(float x) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(x);
+  const std::uint32_t sign = (bits >> 24) & 0x80u;
+  const std::uint32_t magnitude = bits & 0x7FFFFFFFu;
+  if (magnitude > 0x7F800000u) return {static_cast<std::uint8_t>(sign | 0x7Fu)};
+  if (magnitude >= 0x43E00000u) return {static_cast<std::uint8_t>(sign | 0x7Eu)};  // >= 448
+  if (magnitude < 0x3C800000u) {  // below 2^-6: adding 2^14 rounds at the subnormal step 2^-9
+    const float shifted = std::bit_cast<float>(magnitude) + 0x1p14f;
+    return {
+        static_cast<std::uint8_t>(sign | (std::bit_cast<std::uint32_t>(shifted) - 0x46800000u))};
+  }
+  const std::uint32_t rounded = magnitude + 0x7FFFFu + ((magnitude >> 20) & 1u);
+  return {static_cast<std::uint8_t>(sign | ((rounded - 0x3C000000u) >> 20))};
+}
+
 // Calls `body.template operator()<T>()` with the storage type of a floating dtype of 16 or 32 bits.
 template <class Body>
 auto dispatch_dtype(DType dtype, Body&& body) {
@@ -128,7 +159,14 @@ auto dispatch_dtype(DType dtype, Body&& body) {
   }
 }
 
-// Element `index` of an array of `dtype` (16 or 32 bits), as float; and the reverse.
+// The same for every dtype.
+template <class Body>
+auto dispatch_any_dtype(DType dtype, Body&& body) {
+  if (dtype == DType::kFp8E4m3) return body.template operator()<Fp8E4m3>();
+  return dispatch_dtype(dtype, static_cast<Body&&>(body));
+}
+
+// Element `index` of an array of `dtype`, as float; and the reverse.
 float load_element(const void* data, DType dtype, std::size_t index);
 void store_element(void* data, DType dtype, std::size_t index, float value);
 

@@ -121,6 +121,8 @@ constexpr Kind kBuffers[] = {
     {"partial_lse", "one rank's attention lse"},
     {"q", "the rank's queries"},
     {"q_gathered", "the queries of all heads of the group"},
+    {"kv_slots", "the direct KV gather's slots of rows"},
+    {"kv_gathered", "the rows of all ranks' prefix chunks"},
     {"kv_cache", "the paged cache"},
     {"block_table", "pages of each request"},
     {"slot_mapping", "where each new token goes"},

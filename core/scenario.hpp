@@ -13,6 +13,7 @@
 #include "core/dtype.hpp"
 #include "core/error.hpp"
 #include "core/handles.hpp"
+#include "core/kv_gather_spec.hpp"
 #include "core/lse.hpp"
 #include "core/packed_rows.hpp"
 
@@ -89,12 +90,6 @@ struct KvSpec {
   int block_size = 64;  // tokens per page
   DType dtype = DType::kBf16;
   std::optional<std::int64_t> num_blocks;  // pages per rank
-};
-
-struct KvGatherSpec {
-  std::int64_t tokens = 0;
-  std::int64_t dim = 0;
-  DType dtype = DType::kBf16;
 };
 
 // Lengths are GLOBAL and include this step's query tokens. Not checked for meaning by the reader.

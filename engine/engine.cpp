@@ -11,6 +11,14 @@ namespace dcp {
 
 namespace {
 
+// Whether steps of more rows than the exchange holds run all the same: their query is gathered, and
+// they are combined, in another way.
+bool falls_back(const Scenario& scenario, const Strategy& strategy) {
+  const bool query_does =
+      scenario.query == QueryMode::kDirect && scenario.direct.fallback != DirectFallback::kNone;
+  return strategy.uses_peer_memory() ? strategy.falls_back(scenario.direct) : query_does;
+}
+
 constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 }  // namespace
@@ -79,7 +87,7 @@ Engine::Engine(const Scenario& scenario, const Strategy& strategy, World& world)
       strategy_(strategy),
       world_(world),
       data_(scenario),
-      capacity_(make_capacity(scenario, strategy.falls_back(scenario.direct))),
+      capacity_(make_capacity(scenario, falls_back(scenario, strategy))),
       plan_(scenario, strategy, capacity_.max_num_tokens, capacity_.max_exchange_tokens),
       budget_(world.has_bytes() ? MemoryBudget() : MemoryBudget(kUnlimited)),
       handed_lse_(scenario.lse) {

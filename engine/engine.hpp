@@ -88,7 +88,8 @@ struct RankLayerValues {
   int num_out_heads = 0;
 };
 struct LayerValues {
-  std::vector<float> query;  // [T, H, Dq] as attention read it, on the first rank that took part
+  std::vector<float> query;  // [T, H, Dq] as attention read it, on the first rank that took part;
+                             // of query: direct what each rank had of it
   std::vector<RankLayerValues> ranks;  // [N]; without heads for those that did not take part
 };
 
@@ -107,7 +108,7 @@ struct RankLayerBits {
   std::optional<TensorBits> lse;  // [T, h or H]; nothing where no LSE is returned
 };
 struct LayerBits {
-  TensorBits query;  // [T, H, Dq] as attention read it, on rank 0
+  TensorBits query;  // [T, H, Dq] as in LayerValues
   std::vector<RankLayerBits> ranks;
 };
 
@@ -207,6 +208,10 @@ class Engine {
 
   LayerBits read_layer_bits(const StepRun& run, int layer) const;
 
+  // What kv_gather left on each rank of the layer: ubatch after ubatch [N * T, Dkv]. Nothing on
+  // ranks that did not take part.
+  std::vector<std::vector<std::byte>> read_gathered_kv(const StepRun& run, int layer) const;
+
   // What a rank's workspace buffer holds of the layer that used it last; nothing where the step has
   // none of that name, or one without a stated shape.
   std::optional<TensorBits> read_workspace(const WorkspaceRef& ref) const;
@@ -293,8 +298,10 @@ class Engine {
   StepRun run_eagerly(const StepRequest& request, BatchLayout layout);
   void destroy(EngineStep& step);
   StepInputs inputs_of(const StepRun& run, int rank, std::size_t ubatch) const;
-  std::vector<float> read_query(Rank& rank, const StepRun& run, int layer) const;
-  TensorBits read_query_bits(Rank& rank, const StepRun& run, int layer) const;
+  bool has_query_parts(const StepRun& run) const;
+  bool reads_query_of(const StepRun& run, int rank) const;
+  TensorBits read_query_part(Rank& rank, const StepRun& run, int layer) const;
+  TensorBits join_query(const StepRun& run, std::vector<TensorBits> parts) const;
   void allocate_exchanges();
   // Epochs and flags of all ranks as after an exchange of that epoch. While nothing is pending.
   void begin_exchanges(std::uint32_t epoch);

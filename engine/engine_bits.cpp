@@ -62,6 +62,7 @@ RankLayerBits empty_bits(const StepShape& s, bool all_heads) {
 LayerBits Engine::read_layer_bits(const StepRun& run, int layer) const {
   LayerBits bits;
   bits.ranks.resize(ranks_.size());
+  std::vector<TensorBits> queries(ranks_.size());
   const bool all_heads = strategy_.keeps_all_heads();
   world_.each_rank([&](Rank& rank) {
     const RankStep& step = run.step->ranks[static_cast<std::size_t>(rank.index)];
@@ -70,25 +71,80 @@ LayerBits Engine::read_layer_bits(const StepRun& run, int layer) const {
     for (const UbatchStep& ubatch : step.ubatches) {
       append(rank.runtime, ubatch, all_heads, layer, mine);
     }
-    if (rank.index == 0) bits.query = read_query_bits(rank, run, layer);
+    if (reads_query_of(run, rank.index)) queries[rank.index] = read_query_part(rank, run, layer);
   });
+  bits.query = join_query(run, std::move(queries));
   share(world_, bits);
   return bits;
 }
 
-TensorBits Engine::read_query_bits(Rank& rank, const StepRun& run, int layer) const {
-  const RankStep& step = run.step->ranks[0];
-  TensorBits query{.dtype = step.shape.dtype,
-                   .shape = {0, step.shape.num_heads, step.shape.qk_head_dim},
-                   .bytes = {}};
+// Whether the ranks' own parts are all that is left of the queries when the step is done.
+bool Engine::has_query_parts(const StepRun& run) const {
+  const RankStep& step = run.step->ranks[static_cast<std::size_t>(run.ranks.front())];
+  return std::any_of(step.ubatches.begin(), step.ubatches.end(), [&](const UbatchStep& ubatch) {
+    return plan_.query().reuses_buffer(ubatch.shape);
+  });
+}
+
+bool Engine::reads_query_of(const StepRun& run, int rank) const {
+  if (!std::binary_search(run.ranks.begin(), run.ranks.end(), rank)) return false;
+  return rank == run.ranks.front() || has_query_parts(run);
+}
+
+TensorBits Engine::read_query_part(Rank& rank, const StepRun& run, int layer) const {
+  const RankStep& step = run.step->ranks[static_cast<std::size_t>(rank.index)];
+  const bool is_part = has_query_parts(run);
+  const int num_heads = is_part ? step.shape.heads_per_rank : step.shape.num_heads;
+  TensorBits query{
+      .dtype = step.shape.dtype, .shape = {0, num_heads, step.shape.qk_head_dim}, .bytes = {}};
   for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
     const UbatchStep& ubatch = step.ubatches[u];
     const StepShape& s = ubatch.shape;
-    const std::size_t stored = static_cast<std::size_t>(s.num_tokens) * s.num_heads * s.qk_head_dim;
-    append(rank.runtime, plan_.query().gathered(s, ubatch.buffers, inputs_of(run, 0, u), layer),
+    const StepInputs inputs = inputs_of(run, rank.index, u);
+    const std::size_t stored = static_cast<std::size_t>(s.num_tokens) * num_heads * s.qk_head_dim;
+    append(rank.runtime,
+           is_part ? plan_.query().own(s, ubatch.buffers, inputs, layer)
+                   : plan_.query().gathered(s, ubatch.buffers, inputs, layer),
            stored, s.num_tokens, query);
   }
   return query;
+}
+
+// Heads of ranks that did not take part are 0.
+TensorBits Engine::join_query(const StepRun& run, std::vector<TensorBits> parts) const {
+  const auto front = static_cast<std::size_t>(run.ranks.front());
+  if (!has_query_parts(run)) return std::move(parts[front]);
+  TensorBits query = parts[front];
+  query.shape[1] *= static_cast<std::int64_t>(parts.size());
+  query.bytes.assign(query.bytes.size() * parts.size(), std::byte{0});
+  const auto rows = static_cast<std::size_t>(query.shape[0]);
+  const std::size_t row_bytes = rows == 0 ? 0 : parts[front].bytes.size() / rows;
+  for (std::size_t rank = 0; rank < parts.size(); ++rank) {
+    if (parts[rank].bytes.empty()) continue;
+    for (std::size_t row = 0; row < rows; ++row) {
+      std::memcpy(query.bytes.data() + (row * parts.size() + rank) * row_bytes,
+                  parts[rank].bytes.data() + row * row_bytes, row_bytes);
+    }
+  }
+  return query;
+}
+
+std::vector<std::vector<std::byte>> Engine::read_gathered_kv(const StepRun& run, int layer) const {
+  std::vector<std::vector<std::byte>> of_ranks(ranks_.size());
+  world_.each_rank([&](Rank& rank) {
+    if (!std::binary_search(run.ranks.begin(), run.ranks.end(), rank.index)) return;
+    std::vector<std::byte>& mine = of_ranks[rank.index];
+    for (const UbatchStep& ubatch : run.step->ranks[rank.index].ubatches) {
+      const Buffer& gathered = *ubatch.buffers.find("kv_gathered");
+      const std::size_t layer_bytes =
+          gathered.size_bytes / static_cast<std::size_t>(ubatch.shape.layers);
+      mine.resize(mine.size() + layer_bytes);
+      rank.runtime.read(mine.data() + mine.size() - layer_bytes,
+                        gathered.data + static_cast<std::size_t>(layer) * layer_bytes, layer_bytes);
+    }
+  });
+  world_.share(of_ranks);
+  return of_ranks;
 }
 
 std::optional<TensorBits> Engine::read_workspace(const WorkspaceRef& ref) const {

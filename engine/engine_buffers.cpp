@@ -13,7 +13,8 @@ namespace {
 // How many equal rows a buffer holds per layer, for steps that name one row of it.
 struct RowCount {
   std::int64_t layers;
-  std::int64_t rows;  // per layer
+  std::int64_t rows;           // per layer
+  std::int64_t row_bytes = 0;  // 0: the rows fill the buffer
 };
 
 RowCount row_count(std::string_view name, const StepShape& shape, const Capacity& capacity,
@@ -29,13 +30,21 @@ RowCount row_count(std::string_view name, const StepShape& shape, const Capacity
   if (name == "payload" || name == "lse_slots") {
     return {1, shape.direct.slots * shape.world_size * capacity.max_exchange_tokens};
   }
-  if (name == "signals") return {1, shape.direct.slots * shape.world_size};
-  if (name == "epoch") return {1, 1};
+  if (name == "kv_slots") return {1, shape.direct.slots * shape.kv_gather.tokens};
+  if (name == "kv_gathered") return {shape.layers, shape.kv_gather.tokens};
+  if (name.ends_with("signals")) return {1, shape.direct.slots * shape.world_size};
+  if (name.ends_with("epoch")) return {1, 1};
   const bool per_layer = name == "q_gathered" || name.starts_with("partial_") || name == "out" ||
                          name == "lse" || name.starts_with("context_") || name == "new_out" ||
                          name == "new_lse";
   return per_layer ? RowCount{shape.layers, shape.num_tokens}
                    : RowCount{1, capacity.max_num_tokens};
+}
+
+// Of the buffer that query: direct gathers into: storage for padded heads lies behind the last row.
+RowCount shared_query_rows(const StepShape& shape) {
+  return {1, shape.max_exchange_tokens,
+          shape.num_heads * shape.qk_head_dim * static_cast<std::int64_t>(size_bytes(shape.dtype))};
 }
 
 // Contiguous [num_tokens, num_heads, dim] of what may be stored with padding.
@@ -53,6 +62,14 @@ std::vector<float> decode(Runtime& runtime, const ConstHeadRows& rows, std::size
       }
     }
   });
+  return values;
+}
+
+std::vector<float> decode(const TensorBits& tensor) {
+  std::vector<float> values(tensor.bytes.size() / size_bytes(tensor.dtype));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    values[i] = load_element(tensor.bytes.data(), tensor.dtype, i);
+  }
   return values;
 }
 
@@ -148,16 +165,19 @@ std::vector<Engine::Mark> Engine::rows_of(const BufferRef& ref, Rank& own_rank) 
   if (!ref.row) return {{rank, buffer.data, buffer.size_bytes}};
 
   const bool is_block = ref.buffer == "workspace" || ranks_[rank]->allocated.count(ref.buffer) > 0;
-  const RowCount count =
-      is_block ? RowCount{1, 1}
-               : row_count(ref.buffer, found.shape, capacity_, scenario_.kv.block_size);
+  RowCount count = is_block
+                       ? RowCount{1, 1}
+                       : row_count(ref.buffer, found.shape, capacity_, scenario_.kv.block_size);
+  const bool is_shared = ranks_[rank]->ubatches[0].symmetric.find(ref.buffer) != nullptr;
+  if (ref.buffer == "q_gathered" && is_shared) count = shared_query_rows(found.shape);
   if (*ref.row < 0 || *ref.row >= count.rows) {
     throw StepError("no_such_buffer", "'" + ref.buffer + "' has rows 0 to " +
                                           std::to_string(count.rows - 1) + ", not " +
                                           std::to_string(*ref.row));
   }
   const std::size_t layer_bytes = buffer.size_bytes / static_cast<std::size_t>(count.layers);
-  const std::size_t row_bytes = layer_bytes / static_cast<std::size_t>(count.rows);
+  const auto row_bytes = static_cast<std::size_t>(
+      count.row_bytes > 0 ? count.row_bytes : static_cast<std::int64_t>(layer_bytes) / count.rows);
   std::vector<Mark> rows;
   for (std::int64_t layer = 0; layer < count.layers; ++layer) {
     rows.push_back({rank, buffer.data + layer * layer_bytes + *ref.row * row_bytes, row_bytes});
@@ -201,24 +221,10 @@ StepInputs Engine::inputs_of(const StepRun& run, int rank, std::size_t ubatch) c
                                    query);
 }
 
-std::vector<float> Engine::read_query(Rank& rank, const StepRun& run, int layer) const {
-  std::vector<float> query;
-  const RankStep& step = run.step->ranks[rank.index];
-  for (std::size_t u = 0; u < step.ubatches.size(); ++u) {
-    const UbatchStep& ubatch = step.ubatches[u];
-    const StepShape& s = ubatch.shape;
-    const auto rows =
-        plan_.query().gathered(s, ubatch.buffers, inputs_of(run, rank.index, u), layer);
-    const std::size_t stored = static_cast<std::size_t>(s.num_tokens) * s.num_heads * s.qk_head_dim;
-    const auto part = decode(rank.runtime, rows, stored, s.num_tokens, s.num_heads, s.qk_head_dim);
-    query.insert(query.end(), part.begin(), part.end());
-  }
-  return query;
-}
-
 LayerValues Engine::read_layer(const StepRun& run, int layer) const {
   LayerValues values;
   values.ranks.resize(ranks_.size());
+  std::vector<TensorBits> queries(ranks_.size());
   world_.each_rank([&](Rank& rank) {
     if (!std::binary_search(run.ranks.begin(), run.ranks.end(), rank.index)) return;
     const RankStep& step = run.step->ranks[rank.index];
@@ -227,8 +233,9 @@ LayerValues Engine::read_layer(const StepRun& run, int layer) const {
     mine.num_out_heads = all_heads ? step.shape.num_heads : step.shape.heads_per_rank;
     mine.first_out_head = all_heads ? 0 : rank.index * step.shape.heads_per_rank;
     for (const UbatchStep& ubatch : step.ubatches) read_ubatch(rank, ubatch, layer, mine);
-    if (rank.index == run.ranks.front()) values.query = read_query(rank, run, layer);
+    if (reads_query_of(run, rank.index)) queries[rank.index] = read_query_part(rank, run, layer);
   });
+  values.query = decode(join_query(run, std::move(queries)));
   share(world_, values);
   return values;
 }

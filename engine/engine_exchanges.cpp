@@ -44,13 +44,14 @@ std::string Engine::describe_exchanges() const {
     const auto& ubatches = ranks_[rank.index]->ubatches;
     for (std::size_t u = 0; u < ubatches.size(); ++u) {
       for (const BufferSpec& spec : exchanges_.specs()) {
-        if (spec.content != Content::kState) continue;
+        if (!is_state(spec.content)) continue;
         ExchangeState state;
         rank.runtime.read(&state, ubatches[u].symmetric.at(spec.name), sizeof(state));
         texts[rank.index] += "; rank " + std::to_string(rank.index) + ", ubatch " +
                              std::to_string(u) + ", " + spec.name + ": last published " +
-                             std::to_string(state.published) + ", last consumed " +
-                             std::to_string(state.consumed);
+                             std::to_string(state.published);
+        if (spec.content == Content::kPublishedState) continue;
+        texts[rank.index] += ", last consumed " + std::to_string(state.consumed);
       }
     }
   });

@@ -72,7 +72,7 @@ void Engine::load(const StepRun& run, const std::string& stream,
                   const std::string& metadata_stream) {
   each_rank(run.ranks, [&](Rank& rank, RankState& state) {
     Upload to_device = upload(rank, state.stream(rank.runtime, stream));
-    state.inputs.load_data(to_device, data_, run.layout);
+    state.inputs.load_data(to_device, data_, run.layout, run.step->ubatches);
     to_device.finish();
   });
   load_metadata(run, metadata_stream);
@@ -105,7 +105,7 @@ void Engine::take_pending(const StepRequest& request, const EngineStep& step,
                                     " launches would be pending: sync between them");
   }
   if (!request.wait) pending_launches_ += request.times;
-  double bytes = 2 * step_bytes(scenario_, plan_, step.ubatches);
+  double bytes = 2 * step_bytes(scenario_, plan_, step.ubatches) + chunk_bytes(scenario_);
   for (int rank = 0; rank < scenario_.world_size; ++rank) {
     const StepShape shape = plan_.shape(rank, step.rows);
     const double keys =

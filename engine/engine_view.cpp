@@ -17,7 +17,7 @@ BufferUse use_of_input(std::string_view name) {
 // What is neither the step's own nor part of a workspace outlives it.
 BufferUse use_of_step(std::string_view name, const Buffer& buffer, const UbatchStep& step,
                       const Ledger& ledger) {
-  if (name == "out" || name == "lse") return BufferUse::kOutput;
+  if (name == "out" || name == "lse" || name == "kv_gathered") return BufferUse::kOutput;
   const bool is_own = std::any_of(step.owned.begin(), step.owned.end(),
                                   [&](const Buffer& own) { return own.id == buffer.id; });
   const bool is_scratch = is_own || ledger.at(buffer.id).name == "workspace";

@@ -29,6 +29,12 @@ std::vector<InputSpec> data_specs(const Scenario& scenario, const StepPlan& plan
         of_dtype("given_out", shape.dtype, {rows, shape.padded_num_heads, shape.head_dim}));
     specs.push_back(of_dtype("given_lse", shape.lse.dtype, {rows, shape.padded_num_heads}));
   }
+  if (scenario.kv_gather) {
+    const KvGatherSpec& gather = *scenario.kv_gather;
+    specs.push_back(of_dtype(
+        "kv_chunk", gather.dtype,
+        {scenario.graph.ubatches, shape.layers, gather.tokens / scenario.world_size, gather.dim}));
+  }
   specs.push_back(of_int32("empty_row_mode", {1}));
   return specs;
 }

@@ -28,8 +28,16 @@ double input_bytes(const Scenario& scenario, const StepPlan& plan, const Capacit
     if (spec.lifetime == Lifetime::kSymmetric) symmetric += static_cast<double>(spec.size_bytes);
   }
   workspace += symmetric * scenario.graph.ubatches;
-  return scenario.world_size *
-         ((kv + query) * static_cast<double>(size_bytes(scenario.dtype)) + tables + workspace);
+  return chunk_bytes(scenario) +
+         scenario.world_size *
+             ((kv + query) * static_cast<double>(size_bytes(scenario.dtype)) + tables + workspace);
+}
+
+double chunk_bytes(const Scenario& scenario) {
+  if (!scenario.kv_gather) return 0;
+  const KvGatherSpec& gather = *scenario.kv_gather;
+  return static_cast<double>(gather.tokens * gather.dim) * scenario.layers *
+         scenario.graph.ubatches * static_cast<double>(size_bytes(gather.dtype));
 }
 
 double step_bytes(const Scenario& scenario, const StepPlan& plan,
@@ -50,9 +58,11 @@ double check_bytes(const Scenario& scenario, const StepShape& shape) {
   const bool splits = scenario.attention_split == AttentionSplit::kContextThenNew;
   // Of each rank a partial of all heads and, of the heads that it keeps, a result; ag_ar keeps all.
   const double decoded = scenario.world_size * state * (splits ? 4 : 2) + rows * shape.qk_head_dim;
+  const double gathered = static_cast<double>(shape.kv_gather.tokens * shape.kv_gather.dim) *
+                          scenario.world_size * scenario.graph.ubatches;
   const double right = state;
   const double output = state;
-  return (decoded + output) * sizeof(float) + right * sizeof(double);
+  return gathered + (decoded + output) * sizeof(float) + right * sizeof(double);
 }
 
 }  // namespace dcp

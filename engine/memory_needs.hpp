@@ -10,9 +10,12 @@
 
 namespace dcp {
 
-// Persistent inputs of all ranks: cache, new keys and values, queries, block tables, and workspaces
-// that are fixed.
+// Persistent inputs of all ranks: cache, new keys and values, queries, prefix chunks, block tables,
+// and workspaces that are fixed.
 double input_bytes(const Scenario& scenario, const StepPlan& plan, const Capacity& capacity);
+
+// Of them, the chunks that kv_gather moves.
+double chunk_bytes(const Scenario& scenario);
 
 // Buffers of one step on all ranks.
 double step_bytes(const Scenario& scenario, const StepPlan& plan,

@@ -86,6 +86,7 @@ void RankInputs::bind() {
   view_.all_new_kv = view_.new_kv;
   view_.kv_cache = buffers_.at<std::byte>("kv_cache");
   view_.empty_row_mode = buffers_.at<std::int32_t>("empty_row_mode");
+  if (scenario_.kv_gather) view_.kv_chunk = buffers_.at<std::byte>("kv_chunk");
   if (scenario_.data.kind != DataKind::kGiven) return;
   view_.given_out = buffers_.at<std::byte>("given_out");
   view_.given_lse = buffers_.at<std::byte>("given_lse");
@@ -99,6 +100,9 @@ StepInputs RankInputs::view(int ubatch, std::int64_t first_row, const std::byte*
   const std::size_t element_bytes = size_bytes(shape_.dtype);
   view.query += row * num_input_heads_ * shape_.qk_head_dim * element_bytes;
   view.new_kv += row * shape_.kv_row_dim * element_bytes;
+  if (view.kv_chunk != nullptr) {
+    view.kv_chunk += static_cast<std::size_t>(ubatch * shape_.layers) * chunk_bytes();
+  }
   if (view.given_out != nullptr) {
     const std::size_t heads = row * static_cast<std::size_t>(shape_.padded_num_heads);
     view.given_out += heads * shape_.head_dim * size_bytes(shape_.dtype);
@@ -122,11 +126,13 @@ void RankInputs::load_metadata(Stream stream, Upload& upload, const BatchLayout&
   kept_ = {};
 }
 
-void RankInputs::load_data(Upload& upload, const InputData& data, const BatchLayout& layout) {
+void RankInputs::load_data(Upload& upload, const InputData& data, const BatchLayout& layout,
+                           const std::vector<Ubatch>& ubatches) {
   load_cache(upload, data, layout,
              make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks));
   load_new_tokens(upload, data, layout);
   if (scenario_.data.kind == DataKind::kGiven) load_given(upload, layout);
+  if (scenario_.kv_gather) load_chunks(upload, data, layout, ubatches);
 }
 
 std::vector<MetadataValues> RankInputs::metadata_values(const BatchLayout& layout,

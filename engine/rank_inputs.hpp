@@ -57,7 +57,8 @@ class RankInputs {
 
   // Writes the batch's data: the keys of earlier tokens into the cache as earlier steps would have,
   // this step's keys and queries into the inputs.
-  void load_data(Upload& upload, const InputData& data, const BatchLayout& layout);
+  void load_data(Upload& upload, const InputData& data, const BatchLayout& layout,
+                 const std::vector<Ubatch>& ubatches);
 
   // What attention leaves in empty rows from here on.
   void set_stub(Upload& upload, verb::StubMode mode);
@@ -68,6 +69,9 @@ class RankInputs {
                   const RankBatch& batch);
   void load_new_tokens(Upload& upload, const InputData& data, const BatchLayout& layout);
   void load_given(Upload& upload, const BatchLayout& layout);
+  void load_chunks(Upload& upload, const InputData& data, const BatchLayout& layout,
+                   const std::vector<Ubatch>& ubatches);
+  std::size_t chunk_bytes() const;  // of a layer of a ubatch
 
   Runtime& runtime_;
   const Scenario& scenario_;

@@ -17,6 +17,7 @@ struct StepInputs {
   const std::int32_t* block_table;     // [num_requests, block_table_stride]
   const std::int64_t* slot_mapping;    // [max_num_tokens]
   const std::int32_t* empty_row_mode;  // [1] an EmptyRowMode
+  const std::byte* kv_chunk;           // [layers, T, Dkv] of kv_gather, this ubatch's; else null
   const std::byte* given_out;          // [max_num_tokens, padded H, D]; null unless given
   const std::byte* given_lse;          // [max_num_tokens, padded H]
   BatchMetadata batch;                 // of the keys that a rank attends to

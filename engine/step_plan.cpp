@@ -1,6 +1,8 @@
 #include "engine/step_plan.hpp"
 
 #include "core/error.hpp"
+#include "engine/kv_gather_stage.hpp"
+#include "strategies/direct_gathers.hpp"
 
 namespace dcp {
 
@@ -62,7 +64,30 @@ StepShape base_shape(const Scenario& scenario, std::int64_t max_num_tokens) {
       .num_kv_heads = scenario.group_num_kv_heads(),
       .kv_row_dim = scenario.kv_row_dim(),
       .num_splits = scenario.split_kv.value_or(1),
-      .direct = scenario.direct};
+      .direct = scenario.direct,
+      .kv_gather = scenario.kv_gather.value_or(KvGatherSpec{})};
+}
+
+// What the scenario asks for or, where rows are not aligned for it and it allows so, all_gather.
+QueryMode query_mode(const Scenario& scenario, const StepShape& shape) {
+  if (scenario.query != QueryMode::kDirect || scenario.world_size == 1) return scenario.query;
+  if (scenario.direct.fallback == DirectFallback::kNone) require_query_alignment(shape);
+  return has_aligned_queries(shape) ? QueryMode::kDirect : QueryMode::kAllGather;
+}
+
+// The form that the query's gather and the combine have: if one of them stores to peers, so does
+// this.
+std::unique_ptr<Stage> kv_gather_stage(const Scenario& scenario, const Strategy& strategy,
+                                       const StepShape& shape) {
+  if (shape.kv_gather.tokens % scenario.world_size != 0) {
+    throw StepError("capacity", "kv_gather.tokens " + std::to_string(shape.kv_gather.tokens) +
+                                    " are not the same number of rows on each of " +
+                                    std::to_string(scenario.world_size) + " ranks");
+  }
+  const bool is_direct = scenario.query == QueryMode::kDirect || strategy.uses_peer_memory();
+  if (!is_direct || scenario.world_size == 1) return make_collective_kv_gather_stage();
+  if (scenario.direct.fallback == DirectFallback::kNone) require_kv_alignment(shape);
+  return has_aligned_kv(shape) ? make_direct_kv_gather_stage() : make_collective_kv_gather_stage();
 }
 
 }  // namespace
@@ -72,16 +97,21 @@ StepPlan::StepPlan(const Scenario& scenario, const Strategy& strategy, std::int6
     : shape_(base_shape(scenario, max_num_tokens)), strategy_(strategy) {
   shape_.max_exchange_tokens = max_exchange_tokens;
   const bool all_heads = strategy.keeps_all_heads();
-  auto query = make_query_stage(scenario.query, all_heads);
+  const QueryMode mode = query_mode(scenario, shape_);
+  auto query = make_query_stage(mode, all_heads, scenario.world_size);
   query_ = query.get();
   stages_.push_back(make_kv_append_stage());
+  if (scenario.kv_gather) stages_.push_back(kv_gather_stage(scenario, strategy, shape_));
   stages_.push_back(std::move(query));
   stages_.push_back(scenario.data.kind == DataKind::kGiven
                         ? make_given_partials_stage()
                         : make_attention_stage(scenario.model.attention, *query_));
   if (scenario.attention_split == AttentionSplit::kContextThenNew) {
+    auto new_attention = make_new_attention_stage(*query_, all_heads);
+    // Once the combine is done, peers may store the next query over the one that is attended to.
+    if (mode == QueryMode::kDirect) stages_.push_back(std::move(new_attention));
     stages_.push_back(make_context_combine_stage(strategy));
-    stages_.push_back(make_new_attention_stage(*query_, all_heads));
+    if (new_attention != nullptr) stages_.push_back(std::move(new_attention));
     stages_.push_back(make_merge_stage(all_heads));
   } else {
     stages_.push_back(make_combine_stage(strategy));

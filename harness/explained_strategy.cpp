@@ -11,6 +11,7 @@
 #include "harness/scenario_runner.hpp"
 #include "harness/step_runner.hpp"
 #include "harness/verbs/verbs.hpp"
+#include "strategies/direct_gathers.hpp"
 
 namespace dcp {
 
@@ -30,6 +31,13 @@ ExplainedOp describe(const GraphNode& node, int world_size) {
       .name = std::string(node.op->label == nullptr ? node.op->name : node.op->label(params)),
       .stream = node.stream,
       .count = 1};
+  if (node.op == &kOpInfo<DirectQueryStore> || node.op == &kOpInfo<DirectKvStore>) {
+    DirectStoreRows::Params stores;
+    std::memcpy(&stores, params, sizeof(stores));
+    op.egress_bytes =
+        static_cast<std::size_t>((world_size - 1) * stores.num_rows * stores.row_bytes);
+    return op;
+  }
   if (node.op != &kOpInfo<CollectiveOp>) return op;
   CollectiveOp::Params call;
   std::memcpy(&call, params, sizeof(call));
@@ -49,14 +57,14 @@ void add(const ExplainedOp& op, std::vector<ExplainedOp>& ops) {
   found->egress_bytes += op.egress_bytes;
 }
 
-// Whether the node leaves queries of all heads.
-bool gathers_query(const GraphNode& node, const RankStep& step) {
+// Whether the node writes into a buffer of that name.
+bool fills(std::string_view buffer, const GraphNode& node, const RankStep& step) {
   std::vector<Access> accesses;
   node.op->accesses(node.params.data(), accesses);
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     return access.mode != Mode::kRead &&
            std::any_of(step.ubatches.begin(), step.ubatches.end(), [&](const UbatchStep& ubatch) {
-             const Buffer* target = ubatch.buffers.find("q_gathered");
+             const Buffer* target = ubatch.buffers.find(buffer);
              const auto* at = static_cast<const std::byte*>(access.data);
              return target != nullptr && at >= target->data &&
                     at < target->data + target->size_bytes;
@@ -202,7 +210,12 @@ class StepWalk {
     for (const GraphNode& node : record.nodes) {
       const ExplainedOp op = dcp::describe(node, scenario_.world_size);
       add(op, graph.ops);
-      if (gathers_query(node, step.ranks[0])) graph.query_bytes += op.egress_bytes;
+      for (const char* target : {"q_gathered", "q_collected"}) {
+        if (fills(target, node, step.ranks[0])) graph.query_bytes += op.egress_bytes;
+      }
+      for (const char* target : {"kv_gathered", "kv_slots"}) {
+        if (fills(target, node, step.ranks[0])) graph.kv_bytes += op.egress_bytes;
+      }
     }
     graph.num_edges = record.num_edges();
     for (std::size_t u = 0; u < step.ubatches.size(); ++u) add_buffers(step, u, graph);

@@ -55,7 +55,7 @@ struct ExplainedOp {
   std::string name;
   std::string stream;
   std::int64_t count = 0;
-  std::size_t egress_bytes = 0;  // that one rank sends in all of them; collectives only
+  std::size_t egress_bytes = 0;  // that one rank sends in all of them; collectives and gathers
 };
 
 struct ExplainedGraph {
@@ -67,6 +67,7 @@ struct ExplainedGraph {
   std::size_t num_edges = 0;
   std::size_t query_bytes = 0;    // one rank sends, per step
   std::size_t combine_bytes = 0;  // the same
+  std::size_t kv_bytes = 0;       // of kv_gather
 };
 
 // All of rank 0: what a rank has differs from another's in addresses only.

@@ -171,15 +171,16 @@ void take_pointers(const audit::MemoryMap& memory, audit::Node& node) {
 
 audit::Node read_node(const JsonNode& node, int index, audit::Moment captured_at,
                       const audit::MemoryMap& memory) {
-  constexpr std::array<std::string_view, 9> kFields = {
-      "op",       "stream",    "ubatch",   "captured_at", "dependencies",
-      "accesses", "arguments", "exchange", "communicator"};
+  constexpr std::array<std::string_view, 10> kFields = {
+      "op",       "stream",    "ubatch",   "captured_at",  "dependencies",
+      "accesses", "arguments", "exchange", "communicator", "waits_for_peers"};
   allow(node, kFields);
   audit::Node made{.op = node.at("op").text(), .stream = text_or(node, "stream", "")};
   made.ubatch = static_cast<int>(integer_or(node, "ubatch", {-1, 1023}, -1));
   made.captured_at = static_cast<audit::Moment>(
       integer_or(node, "captured_at", {}, static_cast<std::int64_t>(captured_at)));
   made.exchange = text_or(node, "exchange", "");
+  made.waits_for_peers = flag(node, "waits_for_peers") || !made.exchange.empty();
   made.communicator = static_cast<std::uint64_t>(integer_or(node, "communicator", {}, 0));
   if (const auto dependencies = node.find("dependencies")) {
     for (const JsonNode& each : dependencies->items()) {

@@ -19,7 +19,8 @@ std::string_view name(Status status);
 
 // One level of the check against the reference, over all layers and ranks of a step.
 struct LevelReport {
-  std::string level;  // partial | combine | step; with attention_split also new | merge
+  // partial | combine | step; with attention_split also new | merge, with kv_gather kv_gather
+  std::string level;
   Comparison comparison;
 };
 

@@ -5,6 +5,7 @@
 
 #include "core/printable_text.hpp"
 #include "harness/empty_rows.hpp"
+#include "reference/kv_gather_check.hpp"
 
 namespace dcp {
 
@@ -123,11 +124,26 @@ void StepChecker::check_layers(const Engine& engine, const CheckedStep& step, St
     if (dump_) dump_->add_reference(check.expected);
     last_layer = std::move(check.expected);
   }
+  if (scenario_.kv_gather) check_kv_gather(engine, step, report);
   if (!given) report.checks.push_back({"partial", partial});
   report.checks.push_back({"combine", combine});
   if (splits) report.checks.push_back({"new", new_tokens});
   if (splits) report.checks.push_back({"merge", merge});
   report.checks.push_back({"step", whole});
+}
+
+void StepChecker::check_kv_gather(const Engine& engine, const CheckedStep& step,
+                                  StepReport& report) const {
+  std::vector<RowRange> ubatches;
+  for (const Ubatch& ubatch : step.run.step->ubatches) {
+    ubatches.push_back({.first = ubatch.first_row, .count = ubatch.num_rows});
+  }
+  const KvGatherReference reference(scenario_, step.batch, ubatches);
+  Comparison gather;
+  for (int layer = 0; layer < scenario_.layers; ++layer) {
+    gather.merge(reference.check(layer, engine.read_gathered_kv(step.run, layer)));
+  }
+  report.checks.push_back({"kv_gather", gather});
 }
 
 // Outputs of the last layer, put together from the ranks that hold each head.

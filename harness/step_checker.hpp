@@ -36,6 +36,7 @@ class StepChecker {
   const Strategy& effective_strategy(const StepRun& run) const;
   void check_layers(const Engine& engine, const CheckedStep& step, StepReport& report,
                     LayerResult& last_layer);
+  void check_kv_gather(const Engine& engine, const CheckedStep& step, StepReport& report) const;
   StepOutput read_output(const Engine& engine, const StepRun& run) const;
   void hold_to_outputs(const CheckedStep& step, const StepOutput& output, const LayerResult& right,
                        StepReport& report) const;

@@ -1,7 +1,5 @@
 #include "kernels/direct_dispatch.hpp"
 
-#include <cstring>
-
 #include "kernels/accesses.hpp"
 #include "kernels/packed_row.hpp"
 #include "kernels/slot_rows.hpp"
@@ -21,13 +19,7 @@ SlotRows slot_rows(const Params& params) {
 
 template <class T>
 void store(const Params& params, int peer, void* at, const std::vector<T>& values) {
-  const std::size_t size_bytes = values.size() * sizeof(T);
-  if (size_bytes == 0) return;
-  if (params.stores == nullptr || peer == params.rank) {
-    std::memcpy(at, values.data(), size_bytes);
-  } else {
-    params.stores->store({params.rank, peer}, at, values.data(), size_bytes);
-  }
+  store_at(params.stores, {params.rank, peer}, at, values.data(), values.size() * sizeof(T));
 }
 
 template <class Lse>

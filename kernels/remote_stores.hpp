@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace dcp {
 
@@ -26,5 +27,16 @@ class RemoteStores {
   // The rank has loaded flags: what it loads from here on is at least as new as they say.
   virtual void acquire(int rank) = 0;
 };
+
+// A store of an op's host body. `stores` null: it is there at once, as is one to the rank itself.
+inline void store_at(RemoteStores* stores, StoreRoute route, void* at, const void* bytes,
+                     std::size_t size_bytes) {
+  if (size_bytes == 0) return;
+  if (stores == nullptr || route.from == route.to) {
+    std::memcpy(at, bytes, size_bytes);
+  } else {
+    stores->store(route, at, bytes, size_bytes);
+  }
+}
 
 }  // namespace dcp

@@ -24,10 +24,15 @@ enum class Lifetime { kActivation, kWorkspace, kSymmetric };
 
 // What a symmetric buffer holds when its exchanges begin, or begin anew after a failure.
 enum class Content {
-  kRows,   // nothing yet
-  kFlags,  // u32 [slots, N]
-  kState,  // an ExchangeState
+  kRows,            // nothing yet
+  kFlags,           // u32 [slots, N]
+  kState,           // an ExchangeState
+  kPublishedState,  // the same, in which nobody counts what was consumed
 };
+
+constexpr bool is_state(Content content) {
+  return content == Content::kState || content == Content::kPublishedState;
+}
 
 struct BufferSpec {
   std::string name;

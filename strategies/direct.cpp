@@ -81,6 +81,7 @@ class Direct final : public Strategy {
     return "store rows straight into the peers' slots, flags, combine";
   }
   bool keeps_all_heads() const override { return false; }
+  bool uses_peer_memory() const override { return true; }
 
   bool falls_back(const DirectSpec& direct) const override {
     return direct.fallback != DirectFallback::kNone;

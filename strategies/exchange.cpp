@@ -12,7 +12,7 @@ void plan_exchange(const StepShape& shape, const ExchangeNames& names, BufferPla
   plan.add({.name = std::string(names.state),
             .size_bytes = sizeof(ExchangeState),
             .lifetime = Lifetime::kSymmetric,
-            .content = Content::kState});
+            .content = names.is_read_in_place ? Content::kPublishedState : Content::kState});
 }
 
 }  // namespace dcp

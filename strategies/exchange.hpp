@@ -32,6 +32,7 @@ struct ExchangeOps {
 struct ExchangeNames {
   std::string_view signals;
   std::string_view state;
+  bool is_read_in_place = false;  // then the exchange itself does not tell what was consumed
 };
 
 void plan_exchange(const StepShape& shape, const ExchangeNames& names, BufferPlan& plan);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "core/direct_spec.hpp"
+#include "core/kv_gather_spec.hpp"
 #include "core/lse.hpp"
 #include "core/packed_rows.hpp"
 
@@ -29,6 +30,7 @@ struct StepShape {
   int kv_row_dim = 0;    // elements that the cache holds of a token
   int num_splits = 1;    // splits of a row's local keys inside attention
   DirectSpec direct = {};
+  KvGatherSpec kv_gather = {};
   std::int64_t max_exchange_tokens = 0;  // rows that a slot of the direct exchange holds
 };
 

@@ -39,6 +39,9 @@ class Strategy {
   // Whether it has another strategy do what it has no room for.
   virtual bool falls_back(const DirectSpec& /*direct*/) const { return false; }
 
+  // Whether it stores to the memory of its peers, which must then be able to address it.
+  virtual bool uses_peer_memory() const { return false; }
+
   // What really combines a step of this shape: another strategy where this one has no room for it.
   // The same on all ranks, which have the same rows.
   virtual const Strategy& effective(const StepShape& /*shape*/) const { return *this; }

@@ -20,6 +20,7 @@ void find_in_place_on_stale_inputs(const GraphScope& scope, Findings& found);
 void find_unwritten_outputs(const GraphScope& scope, Findings& found);
 void find_reads_past_end(const GraphScope& scope, Findings& found);
 void find_exchanges_in_place(const GraphScope& scope, Findings& found);
+void find_slot_reuses(const GraphScope& scope, Findings& found);
 void find_parallel_branches(const GraphScope& scope, Findings& found);
 void find_frozen_host_values(const GraphScope& scope, Findings& found);
 void find_undeclared_accesses(const GraphScope& scope, Findings& found);

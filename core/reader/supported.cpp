@@ -15,7 +15,6 @@ struct Setting {
 };
 
 constexpr Setting kSettings[] = {
-    {{"query", "direct"}, [](const Scenario& s) { return s.query == QueryMode::kDirect; }},
     {{"attention_split", "context_then_new with attention: mla"},
      [](const Scenario& s) {
        return s.attention_split == AttentionSplit::kContextThenNew &&
@@ -27,8 +26,6 @@ constexpr Setting kSettings[] = {
               s.data.kind == DataKind::kGiven;
      }},
     {{"kv.dtype", "fp8_e4m3"}, [](const Scenario& s) { return s.kv.dtype == DType::kFp8E4m3; }},
-    {{"kv_gather", "{tokens, dim, dtype}"},
-     [](const Scenario& s) { return s.kv_gather.has_value(); }},
 };
 
 // What of a step is not supported, as "set.strategy", else "".

@@ -97,6 +97,7 @@ audit::Node node_record(const GraphNode& node) {
   for (const Access& access : accesses) made.accesses.push_back(audit_access(access));
   const void* handle = node.op->handle == nullptr ? nullptr : node.op->handle(node.params.data());
   made.words = words_of(node.params, handle);
+  made.waits_for_peers = node.op->ready != nullptr;
   if (node.op->label == nullptr) return made;
   describe_exchange(made);
   made.communicator = address_of(handle);

@@ -9,14 +9,14 @@ namespace dcp {
 
 namespace {
 
-// Points of a direct exchange, as `stall` names them.
+// Points of the direct exchanges, as `stall` names them.
 constexpr std::string_view kExchangePoints[] = {"publish", "wait", "read"};
 
 bool is_named(std::string_view wanted, std::string_view op) {
   if (wanted == "attention") return op == "mla_attention" || op == "gqa_attention";
   const bool is_point = std::find(std::begin(kExchangePoints), std::end(kExchangePoints), wanted) !=
                         std::end(kExchangePoints);
-  if (is_point) return op == "direct_" + std::string(wanted);
+  if (is_point) return op.starts_with("direct_") && op.ends_with("_" + std::string(wanted));
   if (wanted == "combine") return op == "a2a_combine" || op == "lse_correct";
   return wanted == op;
 }

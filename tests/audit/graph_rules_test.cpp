@@ -49,6 +49,102 @@ TEST(GraphRules, NeighbouringBytesDoNotConflict) {
   EXPECT_THAT(build.kinds(), IsEmpty());
 }
 
+// A gather whose buffer all ranks have, what reads it, and an exchange behind that.
+struct GatherGraph {
+  RecordBuilder build;
+  std::uint32_t target = build.buffer("q_gathered", 64, Role::kState);
+  std::uint32_t flags = build.buffer("signals", 64, Role::kState);
+  int last = -1;
+
+  int add(const std::string& op, std::vector<Access> accesses) {
+    last =
+        build.node(op, std::move(accesses), last < 0 ? std::vector<int>{} : std::vector<int>{last});
+    return last;
+  }
+  // The own part, `num_slots` times, and the peer's.
+  void store(const std::string& op, std::uint32_t to, int num_slots = 1) {
+    std::vector<Access> accesses;
+    for (int slot = 0; slot < num_slots; ++slot) {
+      const auto offset = static_cast<std::uint64_t>(slot) * 8;
+      accesses.push_back(build.access(to, Mode::kWrite, offset, 8));
+      accesses.push_back(accesses.back());
+      accesses.back().address += 0x100000;
+    }
+    add(op, accesses);
+  }
+  void wait() {
+    add("wait", {build.access(flags, Mode::kRead, 0, 16)});
+    build.graph().nodes.back().waits_for_peers = true;
+  }
+  void gather() {
+    store("store", target);
+    store("publish", flags, 2);
+    wait();
+  }
+  void attend() { add("attention", {build.access(target, Mode::kRead, 0, 8)}); }
+  void meet() {
+    add("all_to_all", {});
+    build.graph().nodes.back().exchange = "all_to_all";
+    build.graph().nodes.back().waits_for_peers = true;
+  }
+};
+
+TEST(GraphRules, AGatherMayReuseItsBufferOnceAllRanksHaveMet) {
+  GatherGraph graph;
+  for (int layer = 0; layer < 2; ++layer) {
+    graph.gather();
+    graph.attend();
+    graph.meet();
+  }
+  EXPECT_THAT(graph.build.kinds(), IsEmpty());
+}
+
+TEST(GraphRules, AGatherWithoutAMeetingBeforeMayStoreUnderAReader) {
+  GatherGraph graph;
+  graph.gather();
+  graph.attend();
+  graph.gather();
+  graph.attend();
+  graph.meet();
+  const auto found = audit(graph.build.record());
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].kind, "slot_reuse_without_ack");
+  EXPECT_EQ(found[0].buffer, "q_gathered");
+  EXPECT_THAT(found[0].why, HasSubstr("attention (node 3, stream compute) reads q_gathered, and "
+                                      "store (node 4, stream compute) stores there"));
+}
+
+TEST(GraphRules, TheNextLaunchStoresUnderTheLastReaderToo) {
+  GatherGraph graph;
+  graph.gather();
+  graph.meet();
+  graph.attend();
+  EXPECT_THAT(graph.build.kinds(), ElementsAre("slot_reuse_without_ack"));
+  GatherGraph meets_first;
+  meets_first.meet();
+  meets_first.gather();
+  meets_first.attend();
+  EXPECT_THAT(meets_first.build.kinds(), IsEmpty());
+}
+
+TEST(GraphRules, TwoSlotsNeedOneExchangeBetween) {
+  GatherGraph graph;
+  for (int exchange = 0; exchange < 3; ++exchange) {
+    graph.store("store", graph.target, 2);
+    graph.store("publish", graph.flags, 2);
+    graph.wait();
+    graph.add("read", {graph.build.access(graph.target, Mode::kRead, 0, 16)});
+  }
+  EXPECT_THAT(graph.build.kinds(), IsEmpty());
+  GatherGraph without_wait;
+  for (int exchange = 0; exchange < 3; ++exchange) {
+    without_wait.store("store", without_wait.target, 2);
+    without_wait.store("publish", without_wait.flags, 2);
+    without_wait.add("read", {without_wait.build.access(without_wait.target, Mode::kRead, 0, 16)});
+  }
+  EXPECT_THAT(without_wait.build.kinds(), ElementsAre("slot_reuse_without_ack"));
+}
+
 TEST(GraphRules, ProgrammaticEdgeOrdersOnlyWhatTheConsumerWaitsFor) {
   RecordBuilder build;
   const auto scratch = build.buffer("scratch", 64, Role::kScratch);

@@ -186,6 +186,26 @@ TEST(RandomData, AGqaRowIsRoundedToTheDtype) {
   }
 }
 
+TEST(ChunkData, IsRoundedToItsOwnDtypeAndIsNoKeyOfTheCache) {
+  const InputData data = make_data(DataKind::kRandom, DType::kFp16);
+  std::vector<float> whole(24), rounded(24);
+  data.chunk_row({.layer = 1, .request = 2, .token = 9, .owner = 0}, DType::kFp32, whole);
+  EXPECT_NE(whole, key(make_data(DataKind::kRandom), 1, 2, 9));
+  for (const DType dtype : {DType::kFp16, DType::kBf16, DType::kFp8E4m3}) {
+    data.chunk_row({.layer = 1, .request = 2, .token = 9, .owner = 3}, dtype, rounded);
+    for (std::size_t i = 0; i < whole.size(); ++i) {
+      EXPECT_EQ(rounded[i], round_to(dtype, whole[i])) << name(dtype) << " " << i;
+    }
+  }
+}
+
+TEST(ChunkData, OtherKindsSayWhoseTokenItIs) {
+  std::vector<float> row(3);
+  make_data(DataKind::kMean)
+      .chunk_row({.layer = 0, .request = 0, .token = 5, .owner = 2}, DType::kFp8E4m3, row);
+  EXPECT_EQ(row, (std::vector<float>{3, 3, 3}));
+}
+
 TEST(MeanData, KeysAreTheOwnersNumberPlusOneAndQueriesZero) {
   for (const DataKind kind : {DataKind::kMean, DataKind::kGiven}) {
     const InputData data = make_data(kind, DType::kBf16);

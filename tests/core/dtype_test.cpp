@@ -132,6 +132,59 @@ TEST(DType, Bf16OverflowsHalfAStepAboveItsLargestValue) {
             std::numeric_limits<float>::infinity());
 }
 
+// No infinity: the largest exponent is one of numbers, but for the NaN 0x7F.
+double value_of_fp8(std::uint32_t bits) {
+  const std::uint32_t exponent = (bits >> 3) & 15;
+  const double significand = exponent ? 8 + (bits & 7) : bits & 7;
+  const double sign = bits >> 7 ? -1.0 : 1.0;
+  return sign * std::ldexp(significand, (exponent ? static_cast<int>(exponent) : 1) - 7 - 3);
+}
+
+std::uint8_t fp8_of(float value) {
+  std::uint8_t bits = 0xDE;
+  store_element(&bits, DType::kFp8E4m3, 0, value);
+  return bits;
+}
+
+TEST(DType, EveryFp8PatternDecodesToItsValueAndBack) {
+  for (std::uint32_t bits = 0; bits < 0x100; ++bits) {
+    const auto stored = static_cast<std::uint8_t>(bits);
+    const float got = load_element(&stored, DType::kFp8E4m3, 0);
+    ASSERT_EQ(fp8_of(got), bits) << std::hex << bits;
+    if ((bits & 0x7F) == 0x7F) {
+      ASSERT_TRUE(std::isnan(got)) << std::hex << bits;
+    } else {
+      ASSERT_EQ(got, value_of_fp8(bits)) << std::hex << bits;
+      ASSERT_EQ(std::signbit(got), bits >> 7 == 1) << std::hex << bits;
+    }
+  }
+}
+
+TEST(DType, Fp8RoundsToTheNearestAndFromTheMiddleToEven) {
+  for (const std::uint32_t sign : {0u, 0x80u}) {
+    for (std::uint32_t lower = 0; lower < 0x7E; ++lower) {
+      const double low = value_of_fp8(sign | lower);
+      const auto middle = static_cast<float>((low + value_of_fp8(sign | (lower + 1))) / 2);
+      const float away = sign ? -1000.0f : 1000.0f;
+      const std::uint32_t even = lower % 2 == 0 ? lower : lower + 1;
+      ASSERT_EQ(fp8_of(middle), sign | even) << std::hex << lower;
+      ASSERT_EQ(fp8_of(std::nextafter(middle, 0.0f)), sign | lower) << std::hex << lower;
+      ASSERT_EQ(fp8_of(std::nextafter(middle, away)), sign | (lower + 1)) << std::hex << lower;
+    }
+  }
+}
+
+TEST(DType, Fp8SaturatesAndKeepsNans) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (const float value : {448.0f, 465.0f, 1e30f, kInfinity}) {
+    EXPECT_EQ(round_to(DType::kFp8E4m3, value), 448.0f);
+    EXPECT_EQ(round_to(DType::kFp8E4m3, -value), -448.0f);
+  }
+  for (const std::uint32_t bits : {0x7F800001u, 0x7FC0DEADu, 0xFFFFFFFFu}) {
+    EXPECT_TRUE(std::isnan(round_to(DType::kFp8E4m3, std::bit_cast<float>(bits))));
+  }
+}
+
 TEST(DType, Fp32KeepsEveryBit) {
   for (const std::uint32_t bits :
        {0x00000001u, 0x80000000u, 0x3F800001u, 0x7F7FFFFFu, 0x7FC0DEADu, 0xFF800000u}) {

@@ -125,6 +125,7 @@ constexpr const char* kVariants[] = {
     "model: {attention: gqa, num_heads: 4, num_kv_heads: 2, head_dim: 8}\n",
     "model: {attention: gqa, num_heads: 4, num_kv_heads: 2, head_dim: 8}\n"
     "attention_split: context_then_new\nquery: replicate\nlayers: 2\n",
+    "model: tiny\nquery: direct\nlayers: 2\nkv_gather: {tokens: 6, dim: 16, dtype: fp8_e4m3}\n",
     "model: tiny\ndata: {kind: given, lse: [1, 2], out: [1, 2]}\n"};
 
 TEST(Declarations, OpsReadAndWriteWhatTheyDeclare) {
@@ -133,7 +134,7 @@ TEST(Declarations, OpsReadAndWriteWhatTheyDeclare) {
         "test.yaml",
         std::string("world_size: 2\nkv: {block_size: 4}\n") + variant +
             "batches:\n  three: {seq_lens: [9, 1, 6], query_start_loc: [0, 2, 3, 4], rows: 6}\n");
-    for (const char* strategy : {"ag_rs", "ag_ar", "a2a"}) {
+    for (const char* strategy : {"ag_rs", "ag_ar", "a2a", "direct"}) {
       HostWorld world(2, 1, scenario.graph.ubatches);
       Engine engine(scenario, *find_strategy(strategy), world);
       engine.capture("g", 6);

@@ -63,7 +63,7 @@ RandomScenario make_random_scenario(std::uint64_t seed) {
   s.layers = draw.between(1, 3);
   s.data_seed = draw.between(1, 1000);
   s.ubatches = draw.chance(40) ? draw.between(2, 3) : 1;
-  s.replicate_query = draw.chance(25);
+  if (draw.chance(25)) s.query = "replicate";
   s.same_stream = draw.chance(25);
   s.split_layout = draw.chance(50);
   s.reduce_fp32 = draw.chance(30);
@@ -90,6 +90,9 @@ RandomScenario make_random_scenario(std::uint64_t seed) {
   for (int i = draw.chance(70) ? draw.between(1, 6) : 0; i > 0; --i) {
     s.styles.push_back(draw.between(0, kNumStyles - 1));
   }
+  if (draw.chance(40)) s.query = "direct";
+  if (draw.chance(40)) s.kv_gather_rows = draw.between(1, 9);
+  s.kv_gather_dtype = draw.one_of<std::string>({"bf16", "fp16", "fp8_e4m3"});
   return s;
 }
 
@@ -163,8 +166,11 @@ std::string RandomScenario::yaml() const {
   text += "layers: " + std::to_string(layers) + "\ndtype: " + dtype + "\n";
   text += "lse: {base: " + lse_base + ", dtype: " + lse_dtype + "}\n";
   text += "data: {kind: random, seed: " + std::to_string(data_seed) + "}\n";
-  text += std::string("strategy: [ag_rs, ag_ar, a2a]\nquery: ") +
-          (replicate_query ? "replicate" : "all_gather") +
+  if (kv_gather_rows > 0) {
+    text += "kv_gather: {tokens: " + std::to_string(kv_gather_rows * world_size) +
+            ", dim: 16, dtype: " + kv_gather_dtype + "}\n";
+  }
+  text += "strategy: [ag_rs, ag_ar, a2a, direct]\nquery: " + query +
           "\ncomm_stream: " + (same_stream ? "same" : "separate") +
           "\na2a_layout: " + (split_layout ? "split" : "interleaved") +
           "\nreduce_dtype: " + (reduce_fp32 ? "fp32" : "same") + "\nworkspace: " + workspace + "\n";
@@ -234,7 +240,8 @@ std::vector<RandomScenario> simpler(const RandomScenario& scenario) {
   with([](auto& s) { s.heads_per_rank = 1; });
   with([](auto& s) { s.head_dim = 8; });
   with([](auto& s) { s.stub = "exact"; });
-  with([](auto& s) { s.replicate_query = false; });
+  with([](auto& s) { s.query = "all_gather"; });
+  with([](auto& s) { s.kv_gather_rows = std::max(0, s.kv_gather_rows - 1); });
   with([](auto& s) { s.workspace = "graph_pool"; });
   with([](auto& s) { s.shared_pool = false; });
   with([](auto& s) { s.styles.clear(); });

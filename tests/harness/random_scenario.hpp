@@ -27,7 +27,9 @@ struct RandomScenario {
   int kv_head_choice = -1;         // which of the legal numbers of KV heads; -1: MLA
   int num_splits = 0;              // 0: auto
   bool context_then_new = false;   // GQA only
-  bool replicate_query = false;
+  std::string query = "all_gather";
+  int kv_gather_rows = 0;  // of each rank; 0: no gather
+  std::string kv_gather_dtype = "bf16";
   bool same_stream = false;
   bool split_layout = false;
   bool reduce_fp32 = false;
