@@ -25,6 +25,7 @@ namespace po = boost::program_options;
 struct Options {
   std::string file;
   std::string strategy = "direct";
+  std::vector<Override> overrides;
   std::vector<std::string> schedules;
   std::uint64_t first = 1;
   std::uint64_t last = 1000;
@@ -59,12 +60,14 @@ std::optional<Options> read_options(int argc, char** argv) {
   Options read;
   std::string seeds;
   std::string without;
+  std::vector<std::string> sets;
   po::options_description options("usage: explore SCENARIO [option...]");
   options.add_options()("seeds", po::value(&seeds)->default_value("1-1000"),
                         "one interleaving for each")(
       "schedule", po::value(&read.schedules)->multitoken(),
       "earliest, latest, uniform, pct, pos; in turn (the last three)")(
       "strategy", po::value(&read.strategy), "how partials are combined (direct)")(
+      "set", po::value(&sets), "override a scenario key, as KEY=VALUE; repeatable")(
       "without", po::value(&without), "release or acquire: what the memory model does not keep")(
       "scenario", po::value(&read.file))("help", "print this");
   po::positional_options_description words;
@@ -86,6 +89,11 @@ std::optional<Options> read_options(int argc, char** argv) {
   }
   take_seeds(seeds, read);
   take_order(without, read);
+  for (const std::string& set : sets) {
+    const auto equals = set.find('=');
+    if (equals == std::string::npos) throw std::invalid_argument("--set takes KEY=VALUE");
+    read.overrides.push_back({.key = set.substr(0, equals), .value = set.substr(equals + 1)});
+  }
   return read;
 }
 
@@ -167,7 +175,7 @@ class Explorer {
 };
 
 int run(const Options& options) {
-  const Scenario scenario = read_scenario(options.file, {});
+  const Scenario scenario = read_scenario(options.file, options.overrides);
   require_supported(scenario);
   const auto begin = std::chrono::steady_clock::now();
   Explorer explorer(scenario, options);
