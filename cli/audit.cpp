@@ -38,6 +38,7 @@ Audited audit_scenario(const Scenario& scenario, const std::string& strategy,
   const ScenarioReport report = run_scenario(scenario, *find_strategy(strategy),
                                              {.backend = options.backend,
                                               .seed = options.seed.value_or(kDefaultSeed),
+                                              .schedule = options.schedule,
                                               .overrides = options.overrides,
                                               .record = &audited.record});
   for (const StepReport& step : report.steps) {
@@ -70,10 +71,11 @@ std::vector<Audited> audit_scenarios(const Options& options) {
 // A record has been captured already: there is nothing left to choose.
 void require_no_choice(const Options& options) {
   const bool chooses = !options.strategies.empty() || !options.overrides.empty() ||
-                       !options.filter.empty() || options.seed;
+                       !options.filter.empty() || options.seed || !options.schedule.empty();
   if (!chooses) return;
-  throw InputError({.file = "dcpsim"},
-                   "'--strategy', '--set', '--seed' and '--filter' do not apply to '--graph'");
+  throw InputError(
+      {.file = "dcpsim"},
+      "'--strategy', '--set', '--seed', '--schedule' and '--filter' do not apply to '--graph'");
 }
 
 Audited audit_graph_file(const std::string& path) {

@@ -15,6 +15,7 @@
 
 #include "core/error.hpp"
 #include "core/spelling.hpp"
+#include "runtime/host/schedules/make_schedule.hpp"
 
 namespace dcp {
 namespace {
@@ -40,6 +41,8 @@ po::options_description scenario_options() {
   option("strategy", list("NAME,...|all"), "strategies to run instead of the scenario's");
   option("set", list("KEY=VALUE"), "override a scenario key, e.g. graph.ubatches=2; repeatable");
   option("seed", text("N"), "seed of the schedule; data has data.seed");
+  option("schedule", text("NAME|TEXT"),
+         "earliest, latest, uniform, pct or pos, or one that was written down (uniform)");
   option("jobs", text("N"), "scenarios to run at a time (number of cores)");
   option("filter", text("GLOB"), "only scenarios whose file or name matches");
   option("junit", text("FILE"), "also write the result as JUnit XML");
@@ -170,6 +173,17 @@ std::vector<std::string> strategies_of(const po::variables_map& values,
   return chosen;
 }
 
+std::string schedule_of(const po::variables_map& values, const BackendChoice& backend) {
+  if (values.count("schedule") == 0) return {};
+  const std::string schedule = text_of(values, "schedule");
+  if (!is_schedule(schedule)) {
+    refuse("unknown value " + in_quotes(schedule) + " of '--schedule'" +
+           did_you_mean(schedule, kScheduleNames));
+  }
+  if (backend.backend != Backend::kHost) refuse("'--schedule' needs the host backend");
+  return schedule;
+}
+
 std::vector<Override> overrides_of(const po::variables_map& values) {
   std::vector<Override> overrides;
   for (const std::string& text : list_of(values, "set")) {
@@ -261,6 +275,7 @@ Options parse_command_line(const std::vector<std::string>& arguments,
   if (values.count("seed") != 0) {
     options.seed = number<std::uint64_t>("--seed", text_of(values, "seed"), 0);
   }
+  options.schedule = schedule_of(values, options.backend);
   options.jobs = values.count("jobs") != 0
                      ? number("--jobs", text_of(values, "jobs"), 1)
                      : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));

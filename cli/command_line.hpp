@@ -34,6 +34,7 @@ struct Options {
   std::vector<std::string> strategies;  // registered names, none twice; empty: the scenario's own
   std::vector<Override> overrides;      // --set, in order
   std::optional<std::uint64_t> seed;    // of the schedule
+  std::string schedule;                 // as make_schedule; empty: uniform
   std::string json_path;                // empty: no report; so for the next three
   std::string junit_path;
   std::string trace_path;

@@ -17,20 +17,21 @@ namespace {
 constexpr std::string_view kRefusedByRun[] = {"dot", "html", "graph"};
 
 // A vector file is no scenario: it has no keys, and nothing is captured.
-constexpr std::string_view kRefusedByCheck[] = {"set", "junit", "trace", "dump",
-                                                "dot", "html",  "graph"};
+constexpr std::string_view kRefusedByCheck[] = {"set",  "schedule", "junit", "trace",
+                                                "dump", "dot",      "html",  "graph"};
 
 // What it shows is of one schedule.
 constexpr std::string_view kRefusedByAudit[] = {"jobs", "junit", "trace", "dump"};
 
 // Nothing is run.
-constexpr std::string_view kRefusedByExplain[] = {"backend", "comm", "seed", "jobs", "junit",
-                                                  "trace",   "dump", "dot",  "html", "graph"};
+constexpr std::string_view kRefusedByExplain[] = {"backend", "comm",  "seed",  "schedule",
+                                                  "jobs",    "junit", "trace", "dump",
+                                                  "dot",     "html",  "graph"};
 
 // Of the options of a run only `filter` means something: a glob for kernels.
-constexpr std::string_view kRefusedByBench[] = {"backend", "comm", "strategy", "set",
-                                                "seed",    "jobs", "junit",    "trace",
-                                                "dump",    "dot",  "html",     "graph"};
+constexpr std::string_view kRefusedByBench[] = {"backend",  "comm", "strategy", "set",   "seed",
+                                                "schedule", "jobs", "junit",    "trace", "dump",
+                                                "dot",      "html", "graph"};
 
 constexpr std::array kCommands = {
     Command{"run", "runs scenarios: capture, replay, check", true, run_command, kRefusedByRun},

@@ -1,5 +1,7 @@
 #include "cli/explain_json.hpp"
 
+#include "cli/explain_slots.hpp"
+
 namespace dcp {
 
 namespace {
@@ -50,6 +52,14 @@ Json op_json(const ExplainedOp& op) {
           {"egress_bytes", op.egress_bytes}};
 }
 
+Json exchange_json(const ExplainedExchange& exchange) {
+  return {{"epoch", exchange.epoch},
+          {"per_replay", exchange.per_replay},
+          {"num_slots", exchange.num_slots},
+          {"slots_of_replay_1", slots_of_replay(exchange, 0)},
+          {"slots_of_replay_2", slots_of_replay(exchange, exchange.per_replay)}};
+}
+
 Json graph_json(const ExplainedGraph& graph) {
   return {{"name", graph.name},
           {"rows", graph.rows},
@@ -59,6 +69,7 @@ Json graph_json(const ExplainedGraph& graph) {
           {"combine_egress_bytes", graph.combine_bytes},
           {"kv_gather_egress_bytes", graph.kv_bytes},
           {"ops", list(graph.ops, op_json)},
+          {"exchanges", list(graph.exchanges, exchange_json)},
           {"buffers", list(graph.buffers, buffer_json)}};
 }
 

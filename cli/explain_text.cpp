@@ -5,6 +5,7 @@
 #include <ostream>
 #include <sstream>
 
+#include "cli/explain_slots.hpp"
 #include "cli/text_table.hpp"
 #include "cli/token_picture.hpp"
 #include "core/printable_text.hpp"
@@ -267,6 +268,7 @@ void print_strategy(std::ostream& out, const ExplainedStrategy& strategy, bool a
   for (const ExplainedGraph& graph : strategy.graphs) {
     if (!all && &graph != &*largest) continue;
     print_ops(out, graph);
+    print_slots(out, graph);
     out << "  buffers of " << printable_text(graph.name) << '\n';
     print_buffers(out, graph.buffers);
   }

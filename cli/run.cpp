@@ -20,6 +20,7 @@
 #include "core/scenario_reader.hpp"
 #include "harness/scenario_runner.hpp"
 #include "harness/schedule_trace.hpp"
+#include "runtime/host/schedules/make_schedule.hpp"
 #include "strategies/registry.hpp"
 
 namespace dcp {
@@ -76,7 +77,7 @@ class Run {
 
   int run() {
     std::cout << "dcpsim " DCPSIM_VERSION ", " << name(options_.backend.backend)
-              << " backend, seed " << seed_ << '\n';
+              << " backend, seed " << seed_ << schedule_text() << '\n';
     const RunText style{.color = options_.color, .steps = options_.verbose || jobs_.size() == 1};
     ProgressLine line(std::cerr, options_.progress, terminal_width());
     run_jobs(
@@ -95,6 +96,13 @@ class Run {
   }
 
  private:
+  std::string schedule_text() const {
+    if (options_.schedule.empty()) return "";
+    const bool is_name =
+        std::ranges::find(kScheduleNames, options_.schedule) != kScheduleNames.end();
+    return is_name ? ", schedule " + options_.schedule : ", a schedule as it was written";
+  }
+
   // Everything about the options that can be wrong is said before anything runs.
   void prepare_reports() const {
     if (!options_.trace_path.empty()) require_one_run();
@@ -151,6 +159,7 @@ class Run {
       for (const std::string& name : strategies) {
         const RunOptions run_options{.backend = options_.backend,
                                      .seed = seed_,
+                                     .schedule = options_.schedule,
                                      .dump_folder = dump_folder(file, name, alone),
                                      .overrides = options_.overrides,
                                      .trace = options_.trace_path.empty() ? nullptr : &trace_};
@@ -169,6 +178,7 @@ class Run {
   std::string reproduce_command(const ScenarioReport& report) const {
     std::string command = "./dcpsim run " + in_shell(report.file) + " --strategy " +
                           report.strategy + " --seed " + std::to_string(seed_);
+    if (!options_.schedule.empty()) command += " --schedule " + options_.schedule;
     if (options_.backend.backend == Backend::kCuda) {
       command += " --backend cuda --comm " + std::string(name(options_.backend.comm));
     }

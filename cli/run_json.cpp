@@ -68,6 +68,7 @@ Json scenario_json(const ScenarioReport& report) {
                {"strategy", report.strategy},
                {"status", name(report.status)},
                {"seconds", report.seconds},
+               {"schedule", report.schedule.empty() ? Json(nullptr) : Json(report.schedule)},
                {"error", report.bad_input.empty() ? Json(nullptr) : Json(report.bad_input)}};
   json["steps"] = Json::array();
   for (const StepReport& step : report.steps) json["steps"].push_back(step_json(step));

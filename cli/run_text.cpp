@@ -100,6 +100,18 @@ void print_coverage(std::ostream& out, const Coverage& coverage, const RunText& 
   out << '\n';
 }
 
+// What can be pasted in the place of the schedule's name, where that is no matter of pages.
+void print_schedule(std::ostream& out, const std::string& schedule) {
+  constexpr std::size_t kLongest = 2000;
+  if (schedule.empty()) return;
+  out << "  as it was: ";
+  if (schedule.size() <= kLongest) {
+    out << "--schedule " << schedule << '\n';
+  } else {
+    out << schedule.size() << " characters, in the report of '--json'\n";
+  }
+}
+
 }  // namespace
 
 void print_scenario(std::ostream& out, const ScenarioReport& report, const RunText& style,
@@ -110,7 +122,9 @@ void print_scenario(std::ostream& out, const ScenarioReport& report, const RunTe
   for (const StepReport& step : report.steps) print_step(out, step, style);
   print_coverage(out, report.coverage, style);
   if (!report.bad_input.empty()) out << "  " << report.bad_input << '\n';
-  if (report.status == Status::kFail) out << "  reproduce: " << reproduce << '\n';
+  if (report.status != Status::kFail) return;
+  out << "  reproduce: " << reproduce << '\n';
+  print_schedule(out, report.schedule);
 }
 
 }  // namespace dcp

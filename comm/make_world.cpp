@@ -45,6 +45,7 @@ std::unique_ptr<World> make_world(const WorldOptions& options) {
 #endif
   auto world =
       std::make_unique<HostWorld>(options.world_size, options.seed, options.num_communicators);
+  world->follow(options.schedule);
   world->observe(options.observer);
   return world;
 }

@@ -11,6 +11,7 @@
 namespace dcp {
 
 class ScheduleObserver;
+class SchedulePolicy;
 
 enum class Backend : std::uint8_t { kHost, kCuda };
 
@@ -35,6 +36,7 @@ struct WorldOptions {
   int world_size = 1;
   int num_communicators = 1;             // one for each ubatch
   std::uint64_t seed = 0;                // of the schedule; the host backend only
+  SchedulePolicy* schedule = nullptr;    // as above, in place of the seed
   ScheduleObserver* observer = nullptr;  // as above
 };
 

@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "engine/engine.hpp"
 #include "engine/input_specs.hpp"
+#include "harness/explained_exchanges.hpp"
 #include "harness/scenario_runner.hpp"
 #include "harness/step_runner.hpp"
 #include "harness/verbs/verbs.hpp"
@@ -232,6 +233,7 @@ class StepWalk {
       }
     }
     graph.num_edges = record.num_edges();
+    graph.exchanges = exchanges_of(record, step.ranks[0]);
     for (std::size_t u = 0; u < step.ubatches.size(); ++u) add_buffers(step, u, graph);
     for (const UbatchStep& ubatch : step.ranks[0].ubatches) {
       graph.combine_bytes +=

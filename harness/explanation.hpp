@@ -58,12 +58,21 @@ struct ExplainedOp {
   std::size_t egress_bytes = 0;  // that one rank sends in all of them; collectives and gathers
 };
 
+// Exchanges of a kind by stores to the peers' memory. Each advances the epoch by one, and its flags,
+// and rows where they have slots, lie in the slot of its epoch.
+struct ExplainedExchange {
+  std::string epoch;        // the buffer that counts
+  std::int64_t per_replay;  // of each ubatch
+  int num_slots;
+};
+
 struct ExplainedGraph {
   std::string name;
   std::int64_t rows = 0;
   std::vector<Ubatch> ubatches;
   std::vector<ExplainedBuffer> buffers = {};  // of one rank
   std::vector<ExplainedOp> ops = {};          // in the order in which they first appear
+  std::vector<ExplainedExchange> exchanges = {};
   std::size_t num_edges = 0;
   std::size_t query_bytes = 0;    // one rank sends, per step
   std::size_t combine_bytes = 0;  // the same

@@ -88,6 +88,7 @@ struct ScenarioReport {
   std::string bad_input;  // why it could not be run, with the place
   std::vector<StepReport> steps;
   Coverage coverage;
+  std::string schedule;  // every decision as text; empty where no schedule was asked for
   double seconds = 0;
 };
 

@@ -65,6 +65,7 @@ ScenarioReport run_scenario(const Scenario& scenario, const Strategy& strategy,
     }
     report.steps = runner.reports();
     report.coverage = runner.coverage();
+    report.schedule = runner.schedule();
     if (options.record != nullptr) options.record->views.push_back({-1, runner.record()});
   } catch (const std::exception& error) {  // before the first step
     end_with(report, error);

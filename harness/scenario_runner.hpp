@@ -29,6 +29,7 @@ struct RunRecord {
 struct RunOptions {
   BackendChoice backend = {};
   std::uint64_t seed = 0;                // of the schedule
+  std::string schedule = {};             // as make_schedule; empty: uniform, and not written down
   std::string dump_folder = {};          // for every tensor of every computing step; empty: none
   std::vector<Override> overrides = {};  // that the scenario was read with, for the dump
   ScheduleTrace* trace = nullptr;        // told of everything that runs; null: nobody is

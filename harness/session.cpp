@@ -6,21 +6,29 @@
 #include "harness/audit/agreement.hpp"
 #include "harness/schedule_trace.hpp"
 #include "harness/verbs/verbs.hpp"
+#include "runtime/host/schedules/make_schedule.hpp"
 
 namespace dcp {
 
 Session::Session(const Scenario& scenario, const Strategy& strategy, const RunOptions& options)
     : scenario_(scenario),
       strategy_(strategy),
+      schedule_(options.schedule.empty() ? nullptr : make_schedule(options.schedule, options.seed)),
+      recorded_(schedule_ == nullptr ? nullptr : std::make_unique<RecordedSchedule>(*schedule_)),
       pending_work_(options.trace),
       world_(make_world({.backend = options.backend,
                          .world_size = scenario.world_size,
                          .num_communicators = scenario.graph.ubatches,
                          .seed = options.seed,
+                         .schedule = recorded_.get(),
                          .observer = &pending_work_})),
       audit_(*world_),
       result_audit_(scenario),
       checker_(scenario, strategy, options) {}
+
+std::string Session::schedule() const {
+  return recorded_ == nullptr ? "" : text_of(recorded_->decisions());
+}
 
 Engine& Session::engine() {
   if (engine_ == nullptr) engine_ = std::make_unique<Engine>(scenario_, strategy_, *world_);

@@ -14,6 +14,7 @@
 #include "harness/audit/run_audit.hpp"
 #include "harness/step_checker.hpp"
 #include "harness/verbs/disturbances.hpp"
+#include "runtime/host/schedules/written_schedule.hpp"
 
 namespace dcp {
 
@@ -31,6 +32,9 @@ class Session {
   // From here on.
   void set_stub(verb::StubMode mode);
   bool is_stubbed() const { return stubbed_; }
+
+  // The decisions so far; empty where the options name no schedule.
+  std::string schedule() const;
 
   // Asked about every operation from the first call on.
   Disturbances& disturbances();
@@ -81,6 +85,8 @@ class Session {
   const Scenario& scenario_;
   const Strategy& strategy_;
   std::unique_ptr<Disturbances> disturbances_;  // outlives what is held back in the world
+  std::unique_ptr<SchedulePolicy> schedule_;
+  std::unique_ptr<RecordedSchedule> recorded_;  // of schedule_; null: the seed decides
   PendingWork pending_work_;
   std::set<std::pair<int, std::string>> launched_;  // graph and stream; -1: eager
   std::unique_ptr<World> world_;

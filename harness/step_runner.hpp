@@ -23,6 +23,7 @@ class StepRunner {
   void finish();
 
   Coverage coverage();
+  std::string schedule() const { return session_.schedule(); }
   const std::vector<audit::RankRecord>& record() const { return session_.record(); }
   const StepReport& last_report() const { return reports_.back(); }
   std::vector<StepReport> reports() const { return {reports_.begin(), reports_.end()}; }

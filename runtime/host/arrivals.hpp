@@ -2,14 +2,24 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
+#include <cstdint>
 
 namespace dcp {
 
 // One thing that may happen next: something that rank `from` did gets to rank `to`.
 struct Arrival {
+  enum Kind : std::uint8_t {
+    kLanding,  // it gets there; only an acquire makes it be in effect
+    kEffect,   // it is in effect without one
+    kFlag,     // it gets there and is in effect
+  };
   int from = 0;
   int to = 0;
+  Kind kind = kLanding;
+  std::int64_t number = 0;  // of the sender's stores
+  const std::byte* at = nullptr;
+  std::size_t size_bytes = 0;
+  bool holds_up = false;  // a later store of the sender to these bytes waits for it
 };
 
 class Arrivals {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <string>
 #include <utility>
 
 #include "core/error.hpp"
@@ -29,6 +30,7 @@ bool Scheduler::done(TaskId id) const {
 
 void Scheduler::run_all() {
   while (num_pending_ > 0 || num_arrivals() > 0) step();
+  if (policy_ != nullptr) policy_->drained();
   first_ += static_cast<TaskId>(entries_.size());
   entries_.clear();
 }
@@ -44,6 +46,7 @@ void Scheduler::abandon() {
   waiting_.clear();
   num_pending_ = 0;
   if (arrivals_ != nullptr) arrivals_->forget();
+  if (policy_ != nullptr) policy_->drained();
   if (observer_ != nullptr) observer_->abandoned();
 }
 

@@ -5,6 +5,10 @@
 
 namespace dcp {
 
+bool StoresInFlight::overlap(const Store& a, const Store& b) {
+  return a.at < b.at + b.bytes.size() && b.at < a.at + a.bytes.size();
+}
+
 StoresInFlight::StoresInFlight(int world_size) : senders_(static_cast<std::size_t>(world_size)) {
   for (Sender& sender : senders_) sender.to.resize(senders_.size());
 }
@@ -54,10 +58,7 @@ bool StoresInFlight::may_happen(const Sender& sender, const Candidate& candidate
     return false;
   }
   return std::none_of(stores.begin(), stores.begin() + static_cast<std::ptrdiff_t>(candidate.index),
-                      [&](const Store& earlier) {
-                        return earlier.at < store.at + store.bytes.size() &&
-                               store.at < earlier.at + earlier.bytes.size();
-                      });
+                      [&](const Store& earlier) { return overlap(earlier, store); });
 }
 
 std::pair<int, StoresInFlight::Candidate> StoresInFlight::find(std::size_t i) const {
@@ -70,7 +71,20 @@ std::pair<int, StoresInFlight::Candidate> StoresInFlight::find(std::size_t i) co
 
 Arrival StoresInFlight::at(std::size_t i) const {
   const auto [from, candidate] = find(i);
-  return {from, candidate.to};
+  const auto& stores = senders_[static_cast<std::size_t>(from)].to[candidate.to];
+  const auto store = stores.begin() + static_cast<std::ptrdiff_t>(candidate.index);
+  const auto kind = store->is_flag    ? Arrival::kFlag
+                    : store->is_there ? Arrival::kEffect
+                                      : Arrival::kLanding;
+  const bool holds_up = std::any_of(store + 1, stores.end(),
+                                    [&](const Store& later) { return overlap(later, *store); });
+  return {.from = from,
+          .to = candidate.to,
+          .kind = kind,
+          .number = store->number,
+          .at = store->at,
+          .size_bytes = store->bytes.size(),
+          .holds_up = holds_up};
 }
 
 void StoresInFlight::happen(std::size_t i) {

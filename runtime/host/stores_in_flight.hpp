@@ -57,6 +57,7 @@ class StoresInFlight final : public RemoteStores, public Arrivals {
     std::vector<Candidate> next;  // what may happen next
   };
 
+  static bool overlap(const Store& a, const Store& b);
   void add(StoreRoute route, void* at, const std::byte* bytes, std::size_t size_bytes,
            bool is_flag);
   bool may_happen(const Sender& sender, const Candidate& candidate) const;

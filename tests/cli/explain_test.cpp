@@ -1,6 +1,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "cli/explain_slots.hpp"
 #include "cli/token_picture.hpp"
 #include "tests/cli/program.hpp"
 
@@ -75,6 +76,33 @@ TEST_F(Explain, SaysWhichRuleOfVllmIsBrokenAndWhy) {
 TEST_F(Explain, RefusesOptionsOfARun) {
   write("x.yaml", "world_size: 2\nmodel: tiny\nbatches:\n  b: {seq_lens: [5, 2]}\n");
   EXPECT_EQ(run("explain " + path("x.yaml") + " --seed 3").exit_code, 2);
+}
+
+TEST(ExplainSlots, AnOddNumberOfExchangesAlternatesFromReplayToReplay) {
+  using Slots = std::vector<std::int64_t>;
+  const ExplainedExchange three{.epoch = "epoch", .per_replay = 3, .num_slots = 2};
+  EXPECT_EQ(slots_of_replay(three, 0), (Slots{1, 0, 1}));
+  EXPECT_EQ(slots_of_replay(three, 3), (Slots{0, 1, 0}));
+  const ExplainedExchange two{.epoch = "epoch", .per_replay = 2, .num_slots = 2};
+  EXPECT_EQ(slots_of_replay(two, 0), slots_of_replay(two, 2));
+  const ExplainedExchange of_three{.epoch = "epoch", .per_replay = 2, .num_slots = 3};
+  EXPECT_EQ(slots_of_replay(of_three, 2), (Slots{0, 1}));
+}
+
+TEST_F(Explain, ShowsTheSlotsOfEachReplayAndTheEpochsAfterIt) {
+  const std::string file = "explain " DCPSIM_SOURCE_DIR "/scenarios/direct/dcp2-mla-first.yaml";
+  const auto row_of = [&](const std::string& options) {
+    const std::string out = run(file + options).out;
+    const std::size_t head = out.find("  after k replays\n");
+    if (head == std::string::npos) return std::string();
+    const std::size_t begin = out.find('\n', head) + 1;
+    return out.substr(begin, out.find('\n', begin) - begin);
+  };
+  EXPECT_EQ(row_of(""), "  epoch  4         2      1 0 1 0   1 0 1 0   4 k");
+  EXPECT_EQ(row_of(" --set layers=1"), "  epoch  1         2      1         0         k");
+  EXPECT_EQ(row_of(" --set layers=3 --set direct.form=fused --set graph.ubatches=2"),
+            "  epoch  3         2      1 0 1     0 1 0     3 k");
+  EXPECT_EQ(row_of(" --strategy a2a"), "");
 }
 
 }  // namespace
