@@ -64,8 +64,8 @@ std::optional<Options> read_options(int argc, char** argv) {
   po::options_description options("usage: explore SCENARIO [option...]");
   options.add_options()("seeds", po::value(&seeds)->default_value("1-1000"),
                         "one interleaving for each")(
-      "schedule", po::value(&read.schedules)->multitoken(),
-      "earliest, latest, uniform, pct, pos; in turn (the last three)")(
+      "schedule", po::value(&read.schedules),
+      "earliest, latest, uniform, pct or pos; repeatable, then in turn (the last three)")(
       "strategy", po::value(&read.strategy), "how partials are combined (direct)")(
       "set", po::value(&sets), "override a scenario key, as KEY=VALUE; repeatable")(
       "without", po::value(&without), "release or acquire: what the memory model does not keep")(
@@ -127,7 +127,7 @@ class Explorer {
     }
   }
 
-  // One interleaving; "" or what is wrong with it.
+  // One interleaving; "" or what is wrong with it, and then the schedule as text.
   std::string explore(const std::string& name, std::uint64_t seed) {
     const auto schedule = make_schedule(name, seed);
     RecordedSchedule recorded(*schedule);
@@ -143,6 +143,7 @@ class Explorer {
       problem = failure.kind() + ": " + failure.why();
     }
     world_.follow(nullptr);
+    if (!problem.empty()) problem += "\n  as it was: --schedule " + text_of(recorded.decisions());
     num_decisions_ += recorded.decisions().size();
     seen_.insert(std::hash<std::string>()(name + text_of(recorded.decisions())));
     return problem;
@@ -187,7 +188,7 @@ int run(const Options& options) {
     const std::string problem = explorer.explore(name, seed);
     if (problem.empty()) continue;
     ++num_wrong;
-    if (++wrong[problem.substr(0, problem.find(':'))] > 1) continue;
+    if (++wrong[problem.substr(0, problem.find_first_of(":\n"))] > 1) continue;
     std::cout << "seed " << seed << ", schedule " << name << ": " << problem << '\n';
   }
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;

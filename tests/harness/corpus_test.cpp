@@ -50,10 +50,14 @@ TEST_P(Corpus, ScenarioPasses) {
   const Scenario scenario = read_scenario(GetParam());
   require_supported(scenario);
   for (const std::string& name : scenario.strategies) {
-    for (std::uint64_t seed = 1; seed <= 8; ++seed) {
-      const ScenarioReport report = run_scenario(scenario, *find_strategy(name), {.seed = seed});
-      EXPECT_EQ(report.status, Status::kPass)
-          << name << ", seed " << seed << ": " << problems_of(report);
+    const auto expect_pass = [&](const RunOptions& options) {
+      const ScenarioReport report = run_scenario(scenario, *find_strategy(name), options);
+      EXPECT_EQ(report.status, Status::kPass) << name << ", seed " << options.seed << " "
+                                              << options.schedule << ": " << problems_of(report);
+    };
+    for (std::uint64_t seed = 1; seed <= 8; ++seed) expect_pass({.seed = seed});
+    for (const char* schedule : {"earliest", "latest", "pct", "pos"}) {
+      expect_pass({.seed = 9, .schedule = schedule});
     }
   }
 }
