@@ -1,6 +1,7 @@
 #include "cli/explain.hpp"
 
 #include <iostream>
+#include <new>
 
 #include "cli/command_line.hpp"
 #include "cli/explain_json.hpp"
@@ -13,6 +14,18 @@
 
 namespace dcp {
 
+namespace {
+
+Explanation explained(const Scenario& scenario, const Options& options) {
+  try {
+    return explain(scenario, options.strategies.empty() ? scenario.strategies : options.strategies);
+  } catch (const std::bad_alloc&) {
+    throw InputError({scenario.file}, "this machine's memory does not hold the plan");
+  }
+}
+
+}  // namespace
+
 int explain_command(const Options& options) {
   if (!options.json_path.empty()) require_writable(options.json_path);
   nlohmann::ordered_json report = report_head();
@@ -22,8 +35,7 @@ int explain_command(const Options& options) {
     if (!matches_filter(file, options.filter)) continue;
     const Scenario scenario = read_scenario(file, options.overrides);
     require_supported(scenario);
-    const Explanation explanation =
-        explain(scenario, options.strategies.empty() ? scenario.strategies : options.strategies);
+    const Explanation explanation = explained(scenario, options);
     if (!is_first) std::cout << '\n';
     is_first = false;
     print_explanation(std::cout, scenario, explanation, options.verbose);

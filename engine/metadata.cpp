@@ -64,16 +64,22 @@ std::vector<std::int32_t> flat_block_table(const RankBatch& batch, std::int64_t 
 Metadata::Metadata(Runtime& runtime, const MetadataCapacity& capacity)
     : runtime_(runtime), capacity_(capacity) {
   std::vector<BufferRequest> parts;
-  std::size_t staging_bytes = 0;
   for (const InputSpec& spec : metadata_specs(capacity)) {
     parts.push_back({spec.name, spec.size_bytes()});
-    staging_bytes += aligned_part(spec.size_bytes());
+    staging_bytes_ += aligned_part(spec.size_bytes());
   }
   const std::vector<Buffer> buffers = runtime_.allocate_together(parts);
   for (std::size_t i = 0; i < parts.size(); ++i) buffers_.add(parts[i].name, buffers[i]);
-  for (Buffer& staging : staging_) {
-    staging = runtime_.allocate_pinned("metadata_staging", staging_bytes);
+}
+
+// A plan loads nothing: then none is needed.
+std::byte* Metadata::next_staging() {
+  Buffer& staging = staging_[next_staging_];
+  if (staging.data == nullptr) {
+    staging = runtime_.allocate_pinned("metadata_staging", staging_bytes_);
   }
+  next_staging_ = 1 - next_staging_;
+  return staging.data;
 }
 
 // Calls visit(name, values, tail, capacity) for each buffer.
@@ -95,9 +101,8 @@ void Metadata::each_array(const RankBatch& batch, const Visit& visit) const {
 void Metadata::load(Stream stream, Upload& upload, const RankBatch& batch,
                     const KeptMetadata& kept) {
   // A staging may still be read by a load that is pending: then the upload brings its own.
-  std::vector<std::byte> own(upload.stream() ? staging_[0].size_bytes : 0);
-  StagingWriter writer(upload.stream() ? own.data() : staging_[next_staging_].data);
-  if (!upload.stream()) next_staging_ = 1 - next_staging_;
+  std::vector<std::byte> own(upload.stream() ? staging_bytes_ : 0);
+  StagingWriter writer(upload.stream() ? own.data() : next_staging());
   each_array(batch, [&](std::string_view name, const auto& values, auto tail, std::int64_t size) {
     if (name == kept.whole) return;
     if (name == kept.tail) size = static_cast<std::int64_t>(values.size());

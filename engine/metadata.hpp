@@ -46,13 +46,16 @@ class Metadata {
   void rebind(const std::string& name, const Buffer& buffer) { buffers_.add(name, buffer); }
 
  private:
+  std::byte* next_staging();
+
   template <class Visit>
   void each_array(const RankBatch& batch, const Visit& visit) const;
 
   Runtime& runtime_;
   MetadataCapacity capacity_;
   BufferSet buffers_;
-  Buffer staging_[2];
+  std::size_t staging_bytes_ = 0;
+  Buffer staging_[2];  // none before its first use
   int next_staging_ = 0;
 };
 

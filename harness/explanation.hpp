@@ -58,8 +58,8 @@ struct ExplainedOp {
   std::size_t egress_bytes = 0;  // that one rank sends in all of them; collectives and gathers
 };
 
-// Exchanges of a kind by stores to the peers' memory. Each advances the epoch by one, and its flags,
-// and rows where they have slots, lie in the slot of its epoch.
+// Exchanges of a kind by stores to the peers' memory. Each advances the epoch by one, and its
+// flags, and rows where they have slots, lie in the slot of its epoch.
 struct ExplainedExchange {
   std::string epoch;        // the buffer that counts
   std::int64_t per_replay;  // of each ubatch

@@ -107,8 +107,12 @@ void Session::watch(const StepRequest& request, const EngineStep* graph) {
   if (engine().is_idle()) pending_work_.forget();
   const int handle = graph == nullptr ? -1 : graph->ranks.front().graph.id;
   const bool is_first = launched_.insert({handle, request.stream}).second;
-  pending_work_.watch(is_first || !request.wait || !engine().is_idle() ||
-                      engine().loads_elsewhere());
+  const bool is_watched =
+      is_first || !request.wait || !engine().is_idle() || engine().loads_elsewhere();
+  constexpr std::int64_t kOfWaited = 2;  // a launch, and the one after it
+  constexpr std::int64_t kAll = std::int64_t{1} << 32;
+  const bool is_short = graph != nullptr && request.wait;
+  pending_work_.watch(!is_watched ? 0 : is_short ? kOfWaited : kAll);
 }
 
 void Session::audit_pending(const std::string& graph, StepReport& report) {
@@ -118,7 +122,7 @@ void Session::audit_pending(const std::string& graph, StepReport& report) {
     each.report->is_tainted |=
         std::find(others.begin(), others.end(), each.report->index) != others.end();
   }
-  pending_work_.watch(false);
+  pending_work_.watch(0);
   if (engine().is_idle()) pending_work_.forget();
 }
 

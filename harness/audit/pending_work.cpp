@@ -11,9 +11,14 @@ namespace dcp {
 
 void PendingWork::added(TaskId id, const Task& task, std::span<const TaskId> dependencies) {
   if (next_ != nullptr) next_->added(id, task, dependencies);
-  if (!is_watching_) return;
+  if (max_launches_ == 0) return;
   const bool in_graph = !task.stream.empty();
-  if (task.op == nullptr && !in_graph) ++num_launches_;  // a launch begins or ends
+  std::int64_t& marks = launches_[task.rank];
+  if (task.op == nullptr && !in_graph) {  // a launch begins or ends
+    ++num_launches_;
+    ++marks;
+  }
+  if (marks > 2 * max_launches_) return;
   Work& work = work_[task.rank].emplace_back();
   work.id = id;
   work.step = step_;

@@ -2,6 +2,7 @@
 // launches give it: accesses that nothing orders are found even if this run's order was right.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
@@ -20,8 +21,12 @@ class PendingWork final : public ScheduleObserver {
 
   void begin_step(int index) { step_ = index; }
 
-  // Whether it takes note of what is added.
-  void watch(bool on) { is_watching_ = on; }
+  // Takes note of what is added: of each rank, that of so many launches. A step that is waited for
+  // has no other order after the first ones.
+  void watch(std::int64_t max_launches) {
+    max_launches_ = max_launches;
+    launches_.clear();
+  }
   void forget() { work_.clear(); }
 
   void added(TaskId id, const Task& task, std::span<const TaskId> dependencies) override;
@@ -56,7 +61,8 @@ class PendingWork final : public ScheduleObserver {
                             const audit::RankRecord& record) const;
 
   ScheduleObserver* next_;
-  bool is_watching_ = false;
+  std::int64_t max_launches_ = 0;         // 0: nothing is noted
+  std::map<int, std::int64_t> launches_;  // by rank, since watch()
   int step_ = 0;
   int num_launches_ = 0;
   std::map<int, std::vector<Work>> work_;  // by rank, in the order of the tasks
