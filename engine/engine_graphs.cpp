@@ -16,6 +16,7 @@ std::int64_t Engine::rows_to_capture(std::optional<std::int64_t> rows, const Bat
 
 void Engine::capture(const std::string& name, std::int64_t rows, const Batch* batch) {
   require_capacity(capacity_, rows, 0);
+  if (rows < 1) throw StepError("capacity", "graph " + name + " would have no rows");
   const Batch one_token_each = make_capture_batch(rows);
   const Batch& used = batch != nullptr ? *batch : one_token_each;
   const BatchLayout layout = lay_out(used);

@@ -17,24 +17,6 @@ using Params = DirectCombine::Params;
 constexpr int kThreads = 256;
 static_assert(kThreads >= kMaxPeers);
 
-// By a whole block: the epoch whose flags all came, in its slot's rows. What comes after is ordered
-// behind the flags.
-__device__ bool wait_for_flags(const DirectWait::Params& params, std::uint32_t epoch,
-                               Fault* fault) {
-  const int peer = static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
-  const bool came = peer >= params.world_size || wait_for_flag(params, epoch, peer, fault);
-  return __syncthreads_and(came ? 1 : 0) != 0;
-}
-
-// By a whole block, when it is done. The last one says that the epoch is consumed, and leaves the
-// counter at zero for the next kernel.
-__device__ void finish(ExchangeState& state, std::uint32_t epoch, bool is_consumed) {
-  __syncthreads();
-  if (threadIdx.x != 0 || threadIdx.y != 0) return;
-  const bool is_last = atomicInc(&state.num_done, gridDim.x - 1) == gridDim.x - 1;
-  if (is_last && is_consumed) state.consumed = epoch;
-}
-
 // kWords words to a lane; 0: more than eight ranks.
 template <LseBase kBase, class T, int kWords>
 __global__ void combine_words(const __grid_constant__ Params params,
@@ -63,7 +45,7 @@ __global__ void combine_words(const __grid_constant__ Params params,
     }
     store_lse<kBase>(rows, row, token, head, total);
   }
-  finish(*params.state, epoch, came);
+  finish_reading(*params.state, epoch, came);
 }
 
 // Any strides and alignment of the result; a row to a warp.
@@ -98,7 +80,7 @@ __global__ void combine_elements(const __grid_constant__ Params params,
     if (params.lse != nullptr && WarpTeam::lane() == 0) params.lse[i] = combined_lse<kBase>(total);
     __syncwarp();  // the next row's factors take the place of this one's
   }
-  finish(*params.state, epoch, came);
+  finish_reading(*params.state, epoch, came);
 }
 
 CombineRows rows_of_first_slot(const Params& params) {

@@ -1,8 +1,10 @@
-// The wait for a peer's flag of a direct exchange.
+// The flags of a direct exchange: the wait for a peer's, and what a kernel of many blocks does when
+// all of them are done. The last block leaves the counter of blocks at zero for the next kernel.
 #pragma once
 
 #include "kernels/cuda/system_scope.cuh"
 #include "kernels/cuda/team.cuh"
+#include "kernels/direct_publish.hpp"
 #include "kernels/direct_wait.hpp"
 
 namespace dcp {
@@ -24,6 +26,52 @@ __device__ inline bool wait_for_flag(const DirectWait::Params& params, std::uint
   *params.bound.abort = 1;
   __threadfence_system();
   return false;
+}
+
+__device__ inline int thread_of_block() {
+  return static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
+}
+
+// By a whole block of at least kMaxPeers threads: whether the flags of all peers came. What comes
+// after is ordered behind the flags.
+__device__ inline bool wait_for_flags(const DirectWait::Params& params, std::uint32_t epoch,
+                                      Fault* fault) {
+  const int peer = thread_of_block();
+  const bool came = peer >= params.world_size || wait_for_flag(params, epoch, peer, fault);
+  return __syncthreads_and(came ? 1 : 0) != 0;
+}
+
+// By a whole block of a grid of one dimension, after its loads. Then the rank has consumed the
+// epoch, if its flags came.
+__device__ inline void finish_reading(ExchangeState& state, std::uint32_t epoch, bool came) {
+  __syncthreads();
+  if (thread_of_block() != 0) return;
+  const bool is_last = atomicInc(&state.num_done, gridDim.x - 1) == gridDim.x - 1;
+  if (is_last && came) state.consumed = epoch;
+}
+
+// By a whole block of at least kMaxPeers threads, of a grid of one dimension, after its stores for
+// `epoch`, which becomes the epoch. Every block's stores come before its count, and every count
+// before the flags.
+__device__ inline void finish_sending(const DirectPublish::Params& params, std::uint32_t epoch) {
+  __threadfence_system();
+  __shared__ bool is_last;
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    is_last = atomicInc(&params.state->num_done, gridDim.x - 1) == gridDim.x - 1;
+    __threadfence_system();
+  }
+  __syncthreads();
+  if (!is_last) return;
+  const int peer = static_cast<int>(threadIdx.x);
+  if (peer < params.world_size) {
+    const std::uint32_t slot = slot_of(epoch, params.num_slots);
+    store_release(params.signals.at[peer] + slot * params.world_size + params.rank, epoch);
+  }
+  if (peer == 0) {
+    params.state->epoch = epoch;
+    params.state->published = epoch;
+  }
 }
 
 }  // namespace dcp

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/packed_rows.hpp"
+#include "kernels/cuda/direct_flags.cuh"
 #include "kernels/cuda/ops.hpp"
 #include "kernels/cuda/rows.cuh"
 #include "kernels/lse_weights.hpp"
@@ -48,8 +49,6 @@ __device__ void read_row(const Params& params, const PackedRows& packed, std::ui
   for (int i = WarpTeam::lane(); i < pieces; i += kWarp) to[i] = from[i];
 }
 
-// The last block to finish says that the epoch is consumed, and leaves the counter at zero for the
-// next kernel.
 template <class Piece>
 __global__ void read(const __grid_constant__ Params params,
                      const __grid_constant__ PackedRows packed) {
@@ -59,11 +58,7 @@ __global__ void read(const __grid_constant__ Params params,
   for (std::int64_t i = global_warp(); i < num_rows; i += num_warps) {
     read_row<Piece>(params, packed, slot_of(epoch, params.num_slots), i);
   }
-  __syncthreads();
-  if (threadIdx.x != 0) return;
-  if (atomicInc(&params.state->num_done, gridDim.x - 1) == gridDim.x - 1) {
-    params.state->consumed = epoch;
-  }
+  finish_reading(*params.state, epoch, true);
 }
 
 }  // namespace

@@ -2,46 +2,27 @@
 // partial's rows are made of them. Rows in a slot always are.
 #include <algorithm>
 
+#include "kernels/cuda/direct_flags.cuh"
 #include "kernels/cuda/direct_rows.cuh"
 #include "kernels/cuda/ops.hpp"
-#include "kernels/cuda/system_scope.cuh"
-#include "kernels/direct_send.hpp"
 
 namespace dcp {
 
 namespace {
 
-// Every block's stores come before its count, and every count before the flags.
 template <class T>
-__global__ void send(const __grid_constant__ DirectSend::Params params,
-                     const __grid_constant__ DirectDispatch::Params rows,
+__global__ void send(const __grid_constant__ DirectDispatch::Params rows,
+                     const __grid_constant__ DirectPublish::Params flags,
                      std::int64_t element_stride, int per_row) {
-  ExchangeState& state = *params.state;
-  const std::uint32_t epoch = next_epoch(state.epoch, params.num_slots);
-  const std::uint32_t slot = slot_of(epoch, params.num_slots);
-  const std::int64_t num_rows = params.num_tokens * params.num_heads;
+  const std::uint32_t epoch = next_epoch(flags.state->epoch, flags.num_slots);
+  const std::uint32_t slot = slot_of(epoch, flags.num_slots);
+  const std::int64_t num_rows = rows.num_tokens * rows.num_heads;
   const std::int64_t num_warps = std::int64_t{gridDim.x} * blockDim.x / kWarp;
   for (std::int64_t row = global_warp(); row < num_rows; row += num_warps) {
-    store_row<T>(rows, slot, row / params.num_heads, static_cast<int>(row % params.num_heads),
+    store_row<T>(rows, slot, row / rows.num_heads, static_cast<int>(row % rows.num_heads),
                  element_stride, per_row);
   }
-  __threadfence_system();
-  __shared__ bool is_last;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    is_last = atomicInc(&state.num_done, gridDim.x - 1) == gridDim.x - 1;
-    __threadfence_system();
-  }
-  __syncthreads();
-  if (!is_last) return;
-  const int peer = static_cast<int>(threadIdx.x);
-  if (peer < params.world_size) {
-    store_release(params.signals.at[peer] + slot * params.world_size + params.rank, epoch);
-  }
-  if (peer == 0) {
-    state.epoch = epoch;
-    state.published = epoch;
-  }
+  finish_sending(flags, epoch);
 }
 
 }  // namespace
@@ -55,7 +36,7 @@ void launch(const DirectSend::Params& params, const Launch& at) {
       std::clamp<std::int64_t>(blocks_for(rows * kWarp, kThreads), 1, kMaxBlocks));
   const DirectDispatch::Params stored = params.dispatch();
   with_row_pieces(stored, [&]<class T>(std::int64_t element_stride, int per_row) {
-    send<T><<<blocks, kThreads, 0, at.stream>>>(params, stored, element_stride, per_row);
+    send<T><<<blocks, kThreads, 0, at.stream>>>(stored, params.publish(), element_stride, per_row);
   });
 }
 

@@ -11,6 +11,7 @@
 #include "kernels/direct_advance.hpp"
 #include "kernels/direct_combine.hpp"
 #include "kernels/direct_dispatch.hpp"
+#include "kernels/direct_gather_ops.hpp"
 #include "kernels/direct_publish.hpp"
 #include "kernels/direct_read.hpp"
 #include "kernels/direct_send.hpp"
@@ -43,7 +44,11 @@ void launch(const DirectCombine::Params& params, const Launch& at);
 void launch(const DirectDispatch::Params& params, const Launch& at);
 void launch(const DirectPublish::Params& params, const Launch& at);
 void launch(const DirectRead::Params& params, const Launch& at);
+void launch(const DirectReadRows::Params& params, const Launch& at);
 void launch(const DirectSend::Params& params, const Launch& at);
+void launch(const DirectSendRows::Params& params, const Launch& at);
+void launch(const DirectStoreRows::Params& params, const Launch& at);
+void launch(const DirectTakeRows::Params& params, const Launch& at);
 void launch(const DirectWait::Params& params, const Launch& at);
 void launch(const EmptyShardMask::Params& params, const Launch& at);
 void launch(const GqaAttention::Params& params, const Launch& at);

@@ -133,6 +133,11 @@ TEST(Verbs, WhatNoStepFollowsIsBadInputAtItsStep) {
               HasSubstr("no step follows that could have the operation 'attention'"));
 }
 
+TEST(Verbs, AGraphOfNoRowsIsRefused) {
+  EXPECT_THAT(problems("  - capture: {graph: x, batch: none}\n", "  none: {seq_lens: []}\n"),
+              HasSubstr("error: capacity: graph x would have no rows"));
+}
+
 TEST(Verbs, WhatNoCaptureFollowsIsBadInputAtItsStep) {
   for (const char* verb : {"during_capture: {call: cudaMalloc, thread: same}",
                            "allocate: {name: x, bytes: 64, in: capture}"}) {
