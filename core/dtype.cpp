@@ -3,12 +3,13 @@
 namespace dcp {
 
 float load_element(const void* data, DType dtype, std::size_t index) {
-  return dispatch_any_dtype(dtype,
-                        [&]<class T>() { return to_float(static_cast<const T*>(data)[index]); });
+  return dispatch_any_dtype(
+      dtype, [&]<class T>() { return to_float(static_cast<const T*>(data)[index]); });
 }
 
 void store_element(void* data, DType dtype, std::size_t index, float value) {
-  dispatch_any_dtype(dtype, [&]<class T>() { static_cast<T*>(data)[index] = from_float<T>(value); });
+  dispatch_any_dtype(dtype,
+                     [&]<class T>() { static_cast<T*>(data)[index] = from_float<T>(value); });
 }
 
 float round_to(DType dtype, float value) {

@@ -1,8 +1,8 @@
 // Takes the rows that the ranks have stored out of the slot of the exchange, rank after rank and
 // without the room between them.
 //
-// Reads and writes N * num_rows * row_bytes. Moves bits. All sizes and addresses are multiples of 16
-// bytes. When it is done the rank has consumed the epoch.
+// Reads and writes N * num_rows * row_bytes. Moves bits. All sizes and addresses are multiples of
+// 16 bytes. When it is done the rank has consumed the epoch.
 #pragma once
 
 #include <cstdint>

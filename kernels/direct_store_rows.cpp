@@ -11,10 +11,10 @@ void DirectStoreRows::accesses(const Params& params, std::vector<Access>& out) {
   const std::int64_t span = (params.num_rows - 1) * params.row_stride + params.row_bytes;
   for (int peer = 0; peer < params.world_size; ++peer) {
     for (std::uint32_t slot = 0; slot < params.num_slots; ++slot) {
-      declare(out,
-              static_cast<char*>(params.target.at[peer]) + slot * params.slot_bytes +
-                  params.first_byte,
-              span, Mode::kWrite, "target");
+      declare(
+          out,
+          static_cast<char*>(params.target.at[peer]) + slot * params.slot_bytes + params.first_byte,
+          span, Mode::kWrite, "target");
     }
   }
 }
