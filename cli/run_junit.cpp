@@ -102,7 +102,7 @@ ptree step_case(const ScenarioReport& report, const StepReport& step) {
   for (const audit::Finding& hazard : step.hazards) hazards += hazard_text(hazard) + "\n";
   if (!hazards.empty()) element.put("system-out", xml_text(hazards));
   if (step.problems.empty()) return element;
-  std::string all;
+  std::string all = step.place.text() + "\n";
   for (const std::string& problem : step.problems) all += problem + "\n";
   element.add_child("failure", finding("unexpected", step.problems.front(), all));
   return element;

@@ -72,6 +72,7 @@ TEST(RunJunit, HasASuiteForEachFileAndACaseForEachStrategyAndStep) {
 TEST(RunJunit, WhatFellShortIsAFailureWithAllItsText) {
   ScenarioReport failed = report("x.yaml", "a2a");
   failed.status = Status::kFail;
+  failed.steps[1].place = {"a.yaml", 12, 5};
   failed.steps[1].problems = {"step: row 1 is off", "failure deadlock: why"};
   const ptree root = parsed(junit_xml(std::vector{failed}));
   EXPECT_EQ(attribute(root, "failures"), "1");
@@ -81,7 +82,7 @@ TEST(RunJunit, WhatFellShortIsAFailureWithAllItsText) {
   const auto failures = children(cases[1], "failure");
   ASSERT_EQ(failures.size(), 1u);
   EXPECT_EQ(attribute(failures[0], "message"), "step: row 1 is off");
-  EXPECT_EQ(failures[0].data(), "step: row 1 is off\nfailure deadlock: why\n");
+  EXPECT_EQ(failures[0].data(), "a.yaml:12:5\nstep: row 1 is off\nfailure deadlock: why\n");
 }
 
 TEST(RunJunit, BadInputIsAnErrorOfItsOwn) {
@@ -109,7 +110,8 @@ TEST(RunJunit, TextsThatXmlCannotHoldAreStillValidXml) {
   EXPECT_EQ(attribute(suites.at(0), "name"), "a<&>\"'\xEF\xBF\xBD.yaml");
   const auto failure = children(children(suites[0], "testcase").at(1), "failure").at(0);
   const std::string r = "\xEF\xBF\xBD";
-  EXPECT_EQ(failure.data(), "]]> <b> & " + r + r + "[31m \xC3\xA9 " + r + " " + r + "(" + r + "\n");
+  EXPECT_EQ(failure.data(),
+            "\n]]> <b> & " + r + r + "[31m \xC3\xA9 " + r + " " + r + "(" + r + "\n");
   for (const char c : xml) {
     const auto byte = static_cast<unsigned char>(c);
     EXPECT_TRUE(byte >= 0x20 || c == '\n' || c == '\t') << static_cast<int>(byte);
