@@ -46,7 +46,7 @@ class Session {
   void finish();
 
   // A run that nobody waits for. It is checked when something drains; then `settled` is told. The
-  // report must outlive the session.
+  // report must outlive this object.
   using Settled = std::function<void()>;
   void defer(CheckedStep step, StepReport& report, Settled settled);
 
