@@ -140,7 +140,8 @@ std::vector<const Node*> missing_nodes(const Graph& graph) {
 bool is_explained_by_missing(const Graph& graph, Address begin, Address end) {
   for (const Node* node : missing_nodes(graph)) {
     for (const Access& access : node->accesses) {
-      if (access.writes() && access.address < end && begin < access.end()) return true;
+      const bool writes = access.writes() && access.size_bytes > 0;
+      if (writes && access.address < end && begin < access.end()) return true;
     }
   }
   return false;

@@ -21,7 +21,7 @@ enum class Mode : std::uint8_t { kRead, kWrite, kReadWrite };
 
 struct Access {
   Address address = 0;
-  std::uint64_t size_bytes = 0;
+  std::uint64_t size_bytes = 0;  // 0: the node has the pointer and touches nothing behind it
   Mode mode = Mode::kReadWrite;
   std::string argument = {};  // the pointer among the node's arguments
   bool is_declared = true;    // false: taken from the argument bytes alone, so as read and written

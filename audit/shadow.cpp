@@ -49,7 +49,8 @@ Finding frozen_value(const Capture& capture, const MovedWord& moved) {
 
 bool declares(const Node& node, const Allocation& allocation) {
   return std::any_of(node.accesses.begin(), node.accesses.end(), [&](const Access& access) {
-    return access.address < allocation.end() && allocation.address < access.end();
+    const Address last = access.end() - (access.size_bytes > 0 ? 1 : 0);
+    return access.address < allocation.end() && allocation.address <= last;
   });
 }
 

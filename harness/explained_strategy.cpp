@@ -77,7 +77,7 @@ bool fills(std::string_view buffer, const GraphNode& node, const RankStep& step)
   std::vector<Access> accesses;
   node.op->accesses(node.params.data(), accesses);
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-    return access.mode != Mode::kRead &&
+    return access.mode != Mode::kRead && access.size_bytes > 0 &&
            std::any_of(step.ubatches.begin(), step.ubatches.end(), [&](const UbatchStep& ubatch) {
              const Buffer* target = ubatch.buffers.find(buffer);
              const auto* at = static_cast<const std::byte*>(access.data);

@@ -8,7 +8,9 @@ namespace {
 
 void declare_view(std::vector<Access>& out, const ConstHeadRows& view, const ViewShape& shape,
                   Mode mode, std::string_view argument) {
-  if (shape.num_tokens == 0 || shape.num_heads == 0 || shape.dim == 0) return;
+  if (shape.num_tokens == 0 || shape.num_heads == 0 || shape.dim == 0) {
+    return declare(out, view.data, 0, mode, argument);
+  }
   std::int64_t lowest = 0;  // token 0, head 0, element 0
   std::int64_t highest = 0;
   for (int head = 0; head < shape.num_heads; ++head) {
@@ -32,14 +34,16 @@ void declare_view(std::vector<Access>& out, const ConstHeadRows& view, const Vie
 
 void declare(std::vector<Access>& out, const void* data, std::int64_t size_bytes, Mode mode,
              std::string_view argument) {
-  if (size_bytes == 0) return;
   out.push_back({data, static_cast<std::size_t>(size_bytes), mode, argument});
 }
 
 void declare_indexed(std::vector<Access>& out, const void* data, std::int64_t size_bytes, Mode mode,
                      std::string_view argument) {
-  if (size_bytes == 0) return;
   out.push_back({data, static_cast<std::size_t>(size_bytes), mode, argument, true});
+}
+
+void touch_none(std::span<Access> accesses) {
+  for (Access& access : accesses) access.size_bytes = 0;
 }
 
 void declare_read(std::vector<Access>& out, const ConstHeadRows& view, const ViewShape& shape,
@@ -53,14 +57,15 @@ void declare_write(std::vector<Access>& out, const HeadRows& view, const ViewSha
 }
 
 void declare_batch(std::vector<Access>& out, const BatchMetadata& batch, std::int64_t num_tokens) {
-  if (batch.query_start_loc == nullptr || num_tokens == 0) return;
-  const std::int64_t requests = batch.num_requests;
+  if (batch.query_start_loc == nullptr) return;
+  const std::int64_t requests = num_tokens == 0 ? 0 : batch.num_requests;
+  const std::int64_t boundaries = num_tokens == 0 ? 0 : requests + 1;
+  const std::int64_t bounds = requests == 0 ? 0 : num_tokens;  // every row is padding
   constexpr std::int64_t kSize = sizeof(std::int32_t);
-  declare(out, batch.query_start_loc, (requests + 1) * kSize, Mode::kRead, "batch.query_start_loc");
-  if (requests == 0) return;  // every row is padding: nothing else is looked at
+  declare(out, batch.query_start_loc, boundaries * kSize, Mode::kRead, "batch.query_start_loc");
   declare(out, batch.seq_lens, requests * kSize, Mode::kRead, "batch.seq_lens");
   if (batch.causal_bounds == nullptr) return;
-  declare(out, batch.causal_bounds, num_tokens * kSize, Mode::kRead, "batch.causal_bounds");
+  declare(out, batch.causal_bounds, bounds * kSize, Mode::kRead, "batch.causal_bounds");
 }
 
 }  // namespace dcp

@@ -1,8 +1,10 @@
-// How ops say which memory they may touch. Ranges of no bytes are left out; a strided view is
-// declared as the one range from its lowest to its highest element.
+// How ops say which memory they may touch. A range of no bytes says that the op knows the pointer
+// and touches nothing behind it; a strided view is declared as the one range from its lowest to its
+// highest element.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -34,5 +36,8 @@ void declare_write(std::vector<Access>& out, const HeadRows& view, const ViewSha
 
 // The arrays of `batch` that a question about any of `num_tokens` rows may read.
 void declare_batch(std::vector<Access>& out, const BatchMetadata& batch, std::int64_t num_tokens);
+
+// Of an op that has nothing to do.
+void touch_none(std::span<Access> accesses);
 
 }  // namespace dcp

@@ -5,7 +5,6 @@
 namespace dcp {
 
 void DirectStoreRows::accesses(const Params& params, std::vector<Access>& out) {
-  if (params.num_rows == 0) return;
   declare(out, params.rows, params.num_rows * params.row_bytes, Mode::kRead, "rows");
   declare(out, params.state, sizeof(ExchangeState), Mode::kRead, "state");
   const std::int64_t span = (params.num_rows - 1) * params.row_stride + params.row_bytes;
@@ -17,6 +16,7 @@ void DirectStoreRows::accesses(const Params& params, std::vector<Access>& out) {
           span, Mode::kWrite, "target");
     }
   }
+  if (params.num_rows == 0) touch_none(out);
 }
 
 void DirectStoreRows::run(const Params& params) {

@@ -15,7 +15,6 @@ std::int64_t row_dim(const GqaAttention::Params& params) {
 }  // namespace
 
 void GqaAttention::accesses(const Params& params, std::vector<Access>& out) {
-  if (params.num_tokens == 0) return;
   constexpr std::int64_t kInt = sizeof(std::int32_t);
   const std::int64_t out_rows = params.num_tokens * params.num_splits;
   const std::int64_t cache_elements = params.num_blocks * params.block_size * row_dim(params);
@@ -29,8 +28,10 @@ void GqaAttention::accesses(const Params& params, std::vector<Access>& out) {
   declare_batch(out, params.batch, params.num_tokens);
   declare_write(out, params.out, {out_rows, params.num_heads, params.head_dim}, "out");
   declare_write(out, params.lse, {out_rows, params.num_heads, 1}, "lse");
-  if (params.empty_row_mode == nullptr) return;
-  declare(out, params.empty_row_mode, kInt, Mode::kRead, "empty_row_mode");
+  if (params.empty_row_mode != nullptr) {
+    declare(out, params.empty_row_mode, kInt, Mode::kRead, "empty_row_mode");
+  }
+  if (params.num_tokens == 0) touch_none(out);
 }
 
 void GqaAttention::run(const Params& params) {

@@ -17,13 +17,13 @@ std::int64_t row_bytes(const KvAppend::Params& params) {
 }  // namespace
 
 void KvAppend::accesses(const Params& params, std::vector<Access>& out) {
-  if (params.num_tokens == 0) return;
   declare(out, params.new_kv, params.num_tokens * row_bytes(params), Mode::kRead, "new_kv");
   declare(out, params.slot_mapping,
           params.num_tokens * static_cast<std::int64_t>(sizeof(std::int64_t)), Mode::kRead,
           "slot_mapping");
   declare_indexed(out, params.kv_cache, params.num_slots * row_bytes(params), Mode::kWrite,
                   "kv_cache");
+  if (params.num_tokens == 0) touch_none(out);
 }
 
 void KvAppend::run(const Params& params) {

@@ -36,7 +36,6 @@ void merge_rows(const MergeStates::Params& params) {
 }  // namespace
 
 void MergeStates::accesses(const Params& params, std::vector<Access>& out) {
-  if (params.num_tokens == 0) return;
   const std::int64_t rows = params.num_tokens * params.num_heads;
   const std::int64_t out_bytes =
       rows * params.head_dim * static_cast<std::int64_t>(size_bytes(params.out.dtype));
@@ -48,6 +47,7 @@ void MergeStates::accesses(const Params& params, std::vector<Access>& out) {
   declare_batch(out, params.batch, params.num_tokens);
   declare_write(out, params.out, {params.num_tokens, params.num_heads, params.head_dim}, "out");
   if (params.lse != nullptr) declare(out, params.lse, lse_bytes, Mode::kWrite, "lse");
+  if (params.num_tokens == 0) touch_none(out);
 }
 
 void MergeStates::run(const Params& params) {

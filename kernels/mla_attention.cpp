@@ -7,7 +7,6 @@
 namespace dcp {
 
 void MlaAttention::accesses(const Params& params, std::vector<Access>& out) {
-  if (params.num_tokens == 0) return;
   constexpr std::int64_t kInt = sizeof(std::int32_t);
   const std::int64_t out_rows = params.num_tokens * params.num_splits;
   const std::int64_t cache_elements = params.num_blocks * params.block_size * params.qk_head_dim;
@@ -22,8 +21,10 @@ void MlaAttention::accesses(const Params& params, std::vector<Access>& out) {
   declare_batch(out, params.batch, params.num_tokens);
   declare_write(out, params.out, {out_rows, params.num_heads, params.v_head_dim}, "out");
   declare_write(out, params.lse, {out_rows, params.num_heads, 1}, "lse");
-  if (params.empty_row_mode == nullptr) return;
-  declare(out, params.empty_row_mode, kInt, Mode::kRead, "empty_row_mode");
+  if (params.empty_row_mode != nullptr) {
+    declare(out, params.empty_row_mode, kInt, Mode::kRead, "empty_row_mode");
+  }
+  if (params.num_tokens == 0) touch_none(out);
 }
 
 void MlaAttention::run(const Params& params) {

@@ -21,7 +21,6 @@ HeadRows lse_rows(const NewAttention::Params& params) {
 }  // namespace
 
 void NewAttention::accesses(const Params& params, std::vector<Access>& out) {
-  if (params.num_tokens == 0) return;
   const ViewShape shape{params.num_tokens, params.num_heads, params.head_dim};
   declare_read(out, params.query, shape, "query");
   declare(out, params.new_kv,
@@ -34,8 +33,10 @@ void NewAttention::accesses(const Params& params, std::vector<Access>& out) {
   declare_batch(out, params.batch, params.num_tokens);
   declare_write(out, params.out, shape, "out");
   declare_write(out, lse_rows(params), {params.num_tokens, params.num_heads, 1}, "lse");
-  if (params.empty_row_mode == nullptr) return;
-  declare(out, params.empty_row_mode, sizeof(std::int32_t), Mode::kRead, "empty_row_mode");
+  if (params.empty_row_mode != nullptr) {
+    declare(out, params.empty_row_mode, sizeof(std::int32_t), Mode::kRead, "empty_row_mode");
+  }
+  if (params.num_tokens == 0) touch_none(out);
 }
 
 void NewAttention::run(const Params& params) {

@@ -19,7 +19,8 @@ namespace dcp {
 
 enum class Mode : std::uint8_t { kRead, kWrite, kReadWrite };
 
-// Bytes that an op may touch. `argument` is the name of the pointer in Params.
+// Bytes that an op may touch; of 0 bytes: the op has the pointer, and touches nothing behind it.
+// `argument` is the name of the pointer in Params.
 struct Access {
   const void* data;
   std::size_t size_bytes;

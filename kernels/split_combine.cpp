@@ -64,7 +64,6 @@ void combine_splits(const SplitCombine::Params& params) {
 }  // namespace
 
 void SplitCombine::accesses(const Params& params, std::vector<Access>& out) {
-  if (params.num_tokens == 0) return;
   const std::int64_t states = params.num_splits * params.num_tokens * params.num_heads;
   constexpr std::int64_t kFloat = sizeof(float);
   declare(out, params.split_out, states * params.head_dim * kFloat, Mode::kRead, "split_out");
@@ -73,6 +72,7 @@ void SplitCombine::accesses(const Params& params, std::vector<Access>& out) {
   declare_write(out, params.out, {params.num_tokens, params.num_heads, params.head_dim}, "out");
   declare_write(out, params.lse, {params.num_tokens, params.num_heads, 1}, "lse");
   declare(out, params.empty_row_mode, sizeof(std::int32_t), Mode::kRead, "empty_row_mode");
+  if (params.num_tokens == 0) touch_none(out);
 }
 
 void SplitCombine::run(const Params& params) {

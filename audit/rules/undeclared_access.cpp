@@ -9,8 +9,10 @@ namespace dcp::audit {
 
 namespace {
 
-bool touches(const Access& access, const Allocation& allocation) {
-  return access.address < allocation.end() && allocation.address < access.end();
+// An access of no bytes is one that the op knows and does not make.
+bool names(const Access& access, const Allocation& allocation) {
+  const Address last = access.end() - (access.size_bytes > 0 ? 1 : 0);
+  return access.address < allocation.end() && allocation.address <= last;
 }
 
 bool points_into(std::uint64_t word, const Allocation& allocation) {
@@ -27,7 +29,7 @@ void find_undeclared_accesses(const GraphScope& scope, Findings& found) {
       if (held == nullptr || !held->is_alive_at(node.captured_at)) continue;
       const bool is_declared =
           std::any_of(node.accesses.begin(), node.accesses.end(),
-                      [&](const Access& access) { return touches(access, *held); });
+                      [&](const Access& access) { return names(access, *held); });
       if (is_declared) continue;
       const Access argument{.address = node.words[word],
                             .argument = "byte " + std::to_string(word * sizeof(word))};

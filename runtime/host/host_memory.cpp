@@ -20,7 +20,7 @@ bool touches(const GraphNode& node, const std::byte* data, std::size_t size_byte
   node.op->accesses(node.params.data(), accesses);
   return std::any_of(accesses.begin(), accesses.end(), [&](const Access& access) {
     const auto* begin = static_cast<const std::byte*>(access.data);
-    return begin < data + size_bytes && begin + access.size_bytes > data;
+    return access.size_bytes > 0 && begin < data + size_bytes && begin + access.size_bytes > data;
   });
 }
 

@@ -329,6 +329,9 @@ TEST(GraphRules, PointersAndDeclarationsMustAgree) {
   EXPECT_THAT(build.kinds(), IsEmpty());
   build.graph().nodes[0].words = {0x1000, 0x2010};
   EXPECT_THAT(build.kinds(), ElementsAre("undeclared_access")) << "a pointer that is not declared";
+  build.graph().nodes[0].accesses.push_back({.address = 0x2010, .size_bytes = 0});
+  EXPECT_THAT(build.kinds(), IsEmpty()) << "a pointer behind which nothing is touched";
+  build.graph().nodes[0].accesses.pop_back();
   build.graph().nodes[0].words = {4, 7};
   EXPECT_THAT(build.kinds(), ElementsAre("undeclared_access")) << "no pointer to what is declared";
 }

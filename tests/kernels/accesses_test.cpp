@@ -342,13 +342,14 @@ TEST(Accesses, CoverAllThatAnOpTouches) {
   }
 }
 
-// "name bytes mode" per access, in the order of declaration.
+// "name bytes mode" per access of any bytes, in the order of declaration.
 template <Op O>
 std::vector<std::string> declared(const typename O::Params& params) {
   std::vector<Access> accesses;
   kOpInfo<O>.accesses(&params, accesses);
   std::vector<std::string> lines;
   for (const Access& access : accesses) {
+    if (access.size_bytes == 0) continue;
     lines.push_back(std::string(access.argument) + " " + std::to_string(access.size_bytes) +
                     (access.mode == Mode::kRead ? " r" : " w"));
   }
@@ -447,6 +448,26 @@ TEST(Accesses, LeaveOutWhatAnOpWillNotTouch) {
             (Lines{"lse 16 r", "masked 32 w", "batch.query_start_loc 4 r"}));
   mask.batch = {};
   EXPECT_EQ(declared<EmptyShardMask>(mask), (Lines{"lse 16 r", "masked 32 w"}));
+}
+
+TEST(Accesses, NameThePointersBehindWhichNothingIsTouched) {
+  Arena arena;
+  const auto names = [](const auto& accesses) {
+    Lines names;
+    for (const Access& access : accesses) names.emplace_back(access.argument);
+    return names;
+  };
+  MlaAttention::Params params = mla_attention(arena, Layout::kTokenMajor);
+  std::vector<Access> all;
+  MlaAttention::accesses(params, all);
+  params.batch.num_requests = 0;
+  std::vector<Access> of_no_requests;
+  MlaAttention::accesses(params, of_no_requests);
+  EXPECT_EQ(names(of_no_requests), names(all));
+  params.num_tokens = 0;
+  std::vector<Access> of_no_tokens;
+  MlaAttention::accesses(params, of_no_tokens);
+  EXPECT_EQ(names(of_no_tokens), names(all));
 }
 
 TEST(Accesses, OfNoTokensAreNone) {

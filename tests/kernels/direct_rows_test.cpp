@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -80,7 +81,8 @@ TEST(DirectStoreRows, NoRowsAreNoStores) {
   std::vector<Access> accesses;
   DirectStoreRows::accesses(params, accesses);
   EXPECT_EQ(letters(test.targets[0]), "............");
-  EXPECT_TRUE(accesses.empty());
+  EXPECT_TRUE(std::all_of(accesses.begin(), accesses.end(),
+                          [](const Access& access) { return access.size_bytes == 0; }));
 }
 
 TEST(DirectReadRows, TakesTheFirstRowsOfEachSenderOutOfTheSlot) {

@@ -25,6 +25,7 @@ PosSchedule::Event PosSchedule::event_of(const Choice& choice) {
   std::vector<Access> accesses;
   task.op->accesses(task.params, accesses);
   for (const Access& access : accesses) {
+    if (access.size_bytes == 0) continue;
     const auto* begin = static_cast<const std::byte*>(access.data);
     event.touches.push_back({begin, begin + access.size_bytes, access.mode != Mode::kRead});
   }
