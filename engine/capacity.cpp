@@ -83,32 +83,41 @@ Capacity make_capacity(const Scenario& scenario, bool falls_back) {
   std::int64_t largest_size = 0;
   for (const std::int64_t size : capture_sizes(scenario))
     largest_size = std::max(largest_size, size);
-  std::int64_t largest = largest_size;
+  std::int64_t most_rows = largest_size;
+  std::int64_t most_requests = 0;  // some may have no row
   for (const Step& step : scenario.steps) {
     const auto* capture = std::get_if<verb::Capture>(&step.verb);
     if (capture == nullptr) continue;
-    for (const std::int64_t size : capture->sizes) largest = std::max(largest, size);
-    largest = std::max(largest, capture->rows.value_or(0));
+    for (const std::int64_t size : capture->sizes) most_rows = std::max(most_rows, size);
+    most_rows = std::max(most_rows, capture->rows.value_or(0));
   }
   for (const Batch& batch : scenario.batches) {
     const auto layout = try_layout(scenario, batch);
     if (!layout) continue;
-    largest = std::max({largest, layout->rows, layout->num_requests()});
+    most_rows = std::max(most_rows, layout->rows);
+    most_requests = std::max(most_requests, layout->num_requests());
     include_pages(scenario, *layout, capacity);
   }
+  const std::int64_t largest = std::max(most_rows, most_requests);
   // A capture without a batch has a one-token request in every row.
   include_pages(scenario, make_batch_layout(scenario, make_capture_batch(largest)), capacity);
   if (scenario.kv.num_blocks) capacity.num_blocks = *scenario.kv.num_blocks;
   capacity.max_num_tokens = std::max<std::int64_t>(largest, 1);
+  capacity.max_rows = std::max<std::int64_t>(most_rows, 1);
   capacity.rule = "the largest of all sizes and batches";
   if (scenario.graph.max_num_tokens) {
     capacity.max_num_tokens = *scenario.graph.max_num_tokens;
+    capacity.max_rows = capacity.max_num_tokens;
     capacity.rule = "graph.max_num_tokens";
   } else if (scenario.graph.size_rule) {
     capacity.max_num_tokens = by_size_rule(*scenario.graph.size_rule, largest_size, capacity.rule);
+    capacity.max_rows = capacity.max_num_tokens;
   }
   capacity.max_exchange_tokens = capacity.max_num_tokens;
-  if (falls_back) capacity.max_num_tokens = std::max(capacity.max_num_tokens, largest);
+  if (falls_back) {
+    capacity.max_num_tokens = std::max(capacity.max_num_tokens, largest);
+    capacity.max_rows = std::max(capacity.max_rows, most_rows);
+  }
   return capacity;
 }
 

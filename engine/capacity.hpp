@@ -11,7 +11,8 @@
 namespace dcp {
 
 struct Capacity {
-  std::int64_t max_num_tokens = 0;       // rows of the workspace and of the metadata buffers
+  std::int64_t max_num_tokens = 0;  // rows of the workspace and of the metadata buffers
+  std::int64_t max_rows = 0;        // of a step; below max_num_tokens where requests have no row
   std::int64_t max_exchange_tokens = 0;  // rows that a slot of the direct exchange holds
   std::string rule;                      // how max_num_tokens came about, for error messages
   std::int64_t num_blocks = 1;           // pages of KV cache per rank and layer, page 0 included

@@ -84,7 +84,7 @@ void StepRunner::perform(const Step& step, const Expect& expect, StepReport& rep
 Coverage StepRunner::coverage() {
   if (!session_.has_engine()) return {};
   Coverage coverage{.graph_sizes = session_.engine().graph_sizes(),
-                    .max_num_tokens = session_.engine().capacity().max_num_tokens,
+                    .max_num_tokens = session_.engine().capacity().max_rows,
                     .ran_eagerly = {}};
   for (const StepReport& report : reports_) {
     if (report.eager_rows > 0) ++coverage.ran_eagerly[report.eager_rows];

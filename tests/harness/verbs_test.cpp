@@ -235,5 +235,18 @@ TEST(Coverage, NamesTheRowsWithoutAGraph) {
   EXPECT_EQ(report.coverage.ran_eagerly, (std::map<std::int64_t, int>{{6, 2}}));
 }
 
+TEST(Coverage, CountsRowsAndNotRequestsThatHaveNone) {
+  const std::string text =
+      "world_size: 2\nmodel: tiny\nbatches:\n"
+      "  two: {seq_lens: [9, 0, 0, 3], query_start_loc: [0, 1, 1, 1, 2]}\n";
+  const auto coverage = [&](const std::string& more) {
+    return run_scenario(parse_scenario("test.yaml", text + more), *find_strategy("a2a"), {})
+        .coverage;
+  };
+  EXPECT_EQ(coverage("").max_num_tokens, 2);
+  EXPECT_EQ(coverage("").first_uncovered(), std::nullopt);
+  EXPECT_EQ(coverage("graph: {max_num_tokens: 6}\n").first_uncovered(), 3) << "asked for";
+}
+
 }  // namespace
 }  // namespace dcp
