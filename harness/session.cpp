@@ -107,8 +107,9 @@ void Session::watch(const StepRequest& request, const EngineStep* graph) {
   if (engine().is_idle()) pending_work_.forget();
   const int handle = graph == nullptr ? -1 : graph->ranks.front().graph.id;
   const bool is_first = launched_.insert({handle, request.stream}).second;
-  const bool is_watched =
-      is_first || !request.wait || !engine().is_idle() || engine().loads_elsewhere();
+  const bool may_use_freed = graph == nullptr && audit_.binds_freed_memory();
+  const bool is_watched = is_first || may_use_freed || !request.wait || !engine().is_idle() ||
+                          engine().loads_elsewhere();
   constexpr std::int64_t kOfWaited = 2;  // a launch, and the one after it
   constexpr std::int64_t kAll = std::int64_t{1} << 32;
   const bool is_short = graph != nullptr && request.wait;

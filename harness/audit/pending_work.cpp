@@ -1,7 +1,9 @@
 #include "harness/audit/pending_work.hpp"
 
 #include <algorithm>
+#include <set>
 
+#include "audit/describe.hpp"
 #include "harness/audit/record_source.hpp"
 #include "runtime/hold_op.hpp"
 #include "runtime/memcpy_op.hpp"
@@ -114,6 +116,32 @@ audit::Finding PendingWork::finding_of(const Race& race, const std::vector<Work>
   return finding;
 }
 
+// Memory that ends while the step is enqueued was of the step before, which is done.
+void PendingWork::find_freed_uses(const std::vector<Work>& all, const audit::GraphUses& uses,
+                                  const audit::RankRecord& record,
+                                  std::vector<audit::Finding>& found) const {
+  std::set<std::uint32_t> reported;
+  for (const audit::Use& use : uses.all()) {
+    const Work& work = all[static_cast<std::size_t>(use.node)];
+    if (work.step != step_ || !use.allocation) continue;
+    const audit::Allocation& allocation = record.allocations[*use.allocation];
+    const bool was_freed =
+        allocation.ending == audit::Ending::kFreed && allocation.died_in_step < step_;
+    if (!was_freed || !reported.insert(allocation.id).second) continue;
+    found.push_back({.kind = "use_after_free",
+                     .node = work.node.op,
+                     .argument = use.access->argument,
+                     .buffer = allocation.name,
+                     .generation = allocation.generation,
+                     .rank = record.rank,
+                     .why = work.node.op + " of step " + std::to_string(step_) + " on " +
+                            work.node.stream + mode_text(*use.access) +
+                            audit::buffer_text(allocation) + ", " + audit::life_story(allocation),
+                     .advice = "run the step before the buffer is given back, or give it one that "
+                               "lives"});
+  }
+}
+
 std::vector<audit::Finding> PendingWork::look(const std::vector<audit::RankRecord>& ranks,
                                               const std::string& graph,
                                               std::vector<int>& others) const {
@@ -127,6 +155,7 @@ std::vector<audit::Finding> PendingWork::look(const std::vector<audit::RankRecor
       found.push_back(finding_of(race, all, record));
       found.back().graph = graph;
     }
+    if (graph.empty()) find_freed_uses(all, uses, record, found);
   }
   return found;
 }

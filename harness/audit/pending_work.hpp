@@ -34,7 +34,9 @@ class PendingWork final : public ScheduleObserver {
   void abandoned() override;
 
   // What this step does without an order to steps that are pending, one finding for each of them
-  // and rank; `graph` is the one that this step launches. Steps that it found go into `others`.
+  // and rank; `graph` is the one that this step launches, "" for an eager step. Steps that it found
+  // go into `others`. Of an eager step also the memory that was given back before it: for a graph,
+  // rules tell.
   std::vector<audit::Finding> look(const std::vector<audit::RankRecord>& ranks,
                                    const std::string& graph, std::vector<int>& others) const;
 
@@ -59,6 +61,10 @@ class PendingWork final : public ScheduleObserver {
                                const std::vector<audit::Conflict>& conflicts) const;
   audit::Finding finding_of(const Race& race, const std::vector<Work>& all,
                             const audit::RankRecord& record) const;
+
+  // One for each allocation.
+  void find_freed_uses(const std::vector<Work>& all, const audit::GraphUses& uses,
+                       const audit::RankRecord& record, std::vector<audit::Finding>& found) const;
 
   ScheduleObserver* next_;
   std::int64_t max_launches_ = 0;         // 0: nothing is noted

@@ -131,6 +131,15 @@ audit::Findings RunAudit::of_graph(const std::string& graph) const {
   return all;
 }
 
+bool RunAudit::binds_freed_memory() const {
+  return std::any_of(records_.begin(), records_.end(), [](const audit::RankRecord& record) {
+    return std::any_of(
+        record.bindings.begin(), record.bindings.end(), [&](const audit::Binding& binding) {
+          return record.allocations[binding.allocation].ending == audit::Ending::kFreed;
+        });
+  });
+}
+
 const audit::GraphUses* RunAudit::uses_of(const std::string& graph, int rank) const {
   const auto& graphs = records_[static_cast<std::size_t>(rank)].graphs;
   for (std::size_t i = 0; i < graphs.size(); ++i) {

@@ -24,6 +24,9 @@ class RunAudit {
   // All hazards of a graph, as of the last look.
   audit::Findings of_graph(const std::string& graph) const;
 
+  // Whether the next step would use memory that was given back, as of the last look.
+  bool binds_freed_memory() const;
+
   // As of the last look; graphs that are gone are not in it.
   const std::vector<audit::RankRecord>& ranks() const { return records_; }
   const audit::GraphUses* uses_of(const std::string& graph, int rank) const;

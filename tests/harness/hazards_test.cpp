@@ -157,5 +157,27 @@ TEST(Hazards, JoinedStreamsHaveAnOrder) {
             Status::kPass);
 }
 
+TEST(Hazards, NoRequestsAtCaptureAreAFrozenValueAndNoUndeclaredPointer) {
+  const ScenarioReport report =
+      run("  - set: {num_requests: 0}\n  - capture: {graph: none, batch: two}\n");
+  EXPECT_THAT(kinds(report.steps.at(2)), testing::Each("frozen_host_value"));
+  EXPECT_THAT(kinds(report.steps.at(2)), testing::Not(IsEmpty()));
+}
+
+TEST(Hazards, AnEagerStepNamesTheMemoryThatWasGivenBackBeforeIt) {
+  const ScenarioReport report =
+      run("  - eager: two\n  - free: {buffer: kv_cache, rank: 1}\n  - eager: two\n");
+  EXPECT_THAT(kinds(report.steps.at(1)), IsEmpty());
+  const auto& hazards = report.steps.at(3).hazards;
+  ASSERT_THAT(kinds(report.steps.at(3)), ElementsAre("use_after_free")) << "the first user only";
+  EXPECT_EQ(hazards[0].node, "kv_append");
+  EXPECT_EQ(hazards[0].buffer, "kv_cache");
+  EXPECT_EQ(hazards[0].generation, 1u);
+  EXPECT_EQ(hazards[0].rank, 1);
+  EXPECT_EQ(hazards[0].graph, "");
+  EXPECT_THAT(hazards[0].why, HasSubstr("of step 3 on compute writes kv_cache@1"));
+  EXPECT_THAT(hazards[0].why, HasSubstr("given back in step 2"));
+}
+
 }  // namespace
 }  // namespace dcp
