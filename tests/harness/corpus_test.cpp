@@ -1,6 +1,7 @@
 // Every scenario of the corpus, under every strategy it names.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <set>
 
@@ -59,6 +60,18 @@ TEST_P(Corpus, ScenarioPasses) {
     for (const char* schedule : {"earliest", "latest", "pct", "pos"}) {
       expect_pass({.seed = 9, .schedule = schedule});
     }
+  }
+}
+
+// As `--strategy all` runs it: what makes sense under some strategies only says so.
+TEST_P(Corpus, PassesUnderEveryStrategyThatItDoesNotExclude) {
+  const Scenario scenario = read_scenario(GetParam());
+  require_supported(scenario);
+  const auto& only = scenario.only.strategies;
+  for (const Strategy* strategy : all_strategies()) {
+    if (!only.empty() && std::ranges::find(only, strategy->name()) == only.end()) continue;
+    const ScenarioReport report = run_scenario(scenario, *strategy, {});
+    EXPECT_EQ(report.status, Status::kPass) << strategy->name() << ": " << problems_of(report);
   }
 }
 
