@@ -6,6 +6,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <vector>
@@ -14,7 +15,7 @@ namespace dcp {
 
 class StreamMeeting {
  public:
-  explicit StreamMeeting(int world_size);
+  StreamMeeting(int world_size, std::chrono::nanoseconds wait_bound);
   StreamMeeting(const StreamMeeting&) = delete;
   StreamMeeting& operator=(const StreamMeeting&) = delete;
   ~StreamMeeting();
@@ -27,6 +28,7 @@ class StreamMeeting {
   void reset();    // after abandon(), when all threads are back
 
  private:
+  std::chrono::nanoseconds wait_bound_;
   std::mutex mutex_;
   std::condition_variable all_here_;
   std::vector<cudaEvent_t> events_[2];  // of alternate meetings

@@ -100,6 +100,7 @@ audit::Node node_record(const GraphNode& node) {
   made.waits_for_peers = node.op->ready != nullptr;
   if (node.op->label == nullptr) return made;
   describe_exchange(made);
+  made.waits_for_peers = true;
   made.communicator = address_of(handle);
   return made;
 }
