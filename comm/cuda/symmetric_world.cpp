@@ -98,6 +98,8 @@ class SymmetricWorld::Peers final : public PeerAccess {
             .max_blocks = std::max(1, world_.max_waiting_blocks_ / world_.world_size())};
   }
 
+  bool may_wait_at_once(Stream stream) override { return runtime_.is_capturing(stream); }
+
   void before_wait(int ubatch, Stream stream) override {
     if (runtime_.is_capturing(stream)) return;
     world_.meetings_[static_cast<std::size_t>(ubatch)]->meet(runtime_.rank(),
