@@ -22,7 +22,7 @@ bool take_advance(const GraphNode& node, DirectAdvance::Params& advance) {
   if (take_params<DirectAdvance>(node, advance)) return true;
   DirectSend::Params send;
   if (!take_params<DirectSend>(node, send)) return false;
-  advance = send.advance();
+  advance = send.advance;
   return true;
 }
 

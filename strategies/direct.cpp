@@ -39,22 +39,10 @@ void enqueue_alone(const Lane& lane, const StepShape& shape, const BufferSet& bu
 void enqueue_fused(const Lane& lane, const StepShape& shape, const BufferSet& buffers,
                    const Partials& partials, const Combined& combined) {
   const Exchange<> exchange(lane, shape, buffers, kDirectNames);
-  lane.enqueue<DirectSend>({.out = partials.out,
-                            .lse = partials.lse,
-                            .payload = buffers.peers("payload"),
-                            .lse_slots = buffers.peers<float>("lse_slots"),
-                            .signals = buffers.peers<std::uint32_t>(kDirectNames.signals),
-                            .state = exchange.state(),
-                            .batch = partials.batch,
-                            .stores = exchange.stores(),
-                            .num_tokens = shape.num_tokens,
-                            .max_num_tokens = shape.max_exchange_tokens,
-                            .num_heads = shape.num_heads,
-                            .head_dim = shape.head_dim,
-                            .world_size = shape.world_size,
-                            .rank = shape.rank,
-                            .num_slots = exchange.num_slots()});
-  lane.rank.peers->before_wait(lane.ubatch, lane.compute);
+  lane.enqueue<DirectSend>({.advance = exchange.advance(),
+                            .dispatch = dispatch_params(exchange, shape, buffers, partials),
+                            .publish = exchange.publish()});
+  exchange.before_wait();
   lane.enqueue<DirectCombine>({.payload = buffers.at("payload"),
                                .lse_slots = buffers.at<float>("lse_slots"),
                                .signals = buffers.at<std::uint32_t>(kDirectNames.signals),

@@ -11,18 +11,18 @@ namespace dcp {
 namespace {
 
 template <class T>
-__global__ void send(const __grid_constant__ DirectDispatch::Params rows,
-                     const __grid_constant__ DirectPublish::Params flags,
-                     std::int64_t element_stride, int per_row) {
-  const std::uint32_t epoch = next_epoch(flags.state->epoch, flags.num_slots);
-  const std::uint32_t slot = slot_of(epoch, flags.num_slots);
+__global__ void send(const __grid_constant__ DirectSend::Params params, std::int64_t element_stride,
+                     int per_row) {
+  const DirectDispatch::Params& rows = params.dispatch;
+  const std::uint32_t epoch = next_epoch(params.advance.state->epoch, params.advance.num_slots);
+  const std::uint32_t slot = slot_of(epoch, rows.num_slots);
   const std::int64_t num_rows = rows.num_tokens * rows.num_heads;
   const std::int64_t num_warps = std::int64_t{gridDim.x} * blockDim.x / kWarp;
   for (std::int64_t row = global_warp(); row < num_rows; row += num_warps) {
     store_row<T>(rows, slot, row / rows.num_heads, static_cast<int>(row % rows.num_heads),
                  element_stride, per_row);
   }
-  finish_sending(flags, epoch);
+  finish_sending(params.publish, epoch);
 }
 
 }  // namespace
@@ -31,12 +31,11 @@ void launch(const DirectSend::Params& params, const Launch& at) {
   constexpr int kThreads = 256;
   static_assert(kThreads >= kMaxPeers);
   constexpr std::int64_t kMaxBlocks = 1024;
-  const std::int64_t rows = params.num_tokens * params.num_heads;
+  const std::int64_t rows = params.dispatch.num_tokens * params.dispatch.num_heads;
   const auto blocks = static_cast<unsigned>(
       std::clamp<std::int64_t>(blocks_for(rows * kWarp, kThreads), 1, kMaxBlocks));
-  const DirectDispatch::Params stored = params.dispatch();
-  with_row_pieces(stored, [&]<class T>(std::int64_t element_stride, int per_row) {
-    send<T><<<blocks, kThreads, 0, at.stream>>>(stored, params.publish(), element_stride, per_row);
+  with_row_pieces(params.dispatch, [&]<class T>(std::int64_t element_stride, int per_row) {
+    send<T><<<blocks, kThreads, 0, at.stream>>>(params, element_stride, per_row);
   });
 }
 

@@ -77,23 +77,10 @@ struct Exchange {
   }
 
   DirectSend::Params send(std::byte* base) const {
-    const DirectDispatch::Params rows = dispatch(base);
-    DirectSend::Params params{};
-    params.out = rows.out;
-    params.lse = rows.lse;
-    params.payload = rows.payload;
-    params.lse_slots = rows.lse_slots;
-    params.signals = publish(base).signals;
-    params.state = reinterpret_cast<ExchangeState*>(base + state);
-    params.batch = rows.batch;
-    params.num_tokens = num_tokens;
-    params.max_num_tokens = max_num_tokens;
-    params.num_heads = num_heads();
-    params.head_dim = head_dim;
-    params.world_size = world_size;
-    params.rank = rank;
-    params.num_slots = kSlots;
-    return params;
+    return {
+        .advance = {.state = reinterpret_cast<ExchangeState*>(base + state), .num_slots = kSlots},
+        .dispatch = dispatch(base),
+        .publish = publish(base)};
   }
 
   DirectPublish::Params publish(std::byte* base) const {

@@ -60,22 +60,28 @@ class DirectNodes : public testing::TestWithParam<std::tuple<DType, int, LseBase
   DirectSend::Params send(std::vector<RankMemory>& ranks, int rank, const Tensor& out,
                           const Tensor& lse) const {
     DirectSend::Params params{};
-    params.out = {out.data(), token_major(num_heads(), kDim), dtype()};
-    params.lse = {lse.data(), token_major(num_heads(), 1), DType::kFp32};
+    ExchangeState* state = &ranks[rank].state;
+    params.advance = {.state = state, .num_slots = kSlots};
+    params.publish.state = state;
     for (int peer = 0; peer < world_size(); ++peer) {
-      params.payload.at[peer] = ranks[peer].payload.data();
-      params.lse_slots.at[peer] = static_cast<float*>(ranks[peer].lse_slots.data());
-      params.signals.at[peer] = ranks[peer].signals.data();
+      params.dispatch.payload.at[peer] = ranks[peer].payload.data();
+      params.dispatch.lse_slots.at[peer] = static_cast<float*>(ranks[peer].lse_slots.data());
+      params.publish.signals.at[peer] = ranks[peer].signals.data();
     }
-    params.state = &ranks[rank].state;
-    params.batch = batch(rank);
-    params.num_tokens = kTokens;
-    params.max_num_tokens = kMaxTokens;
-    params.num_heads = num_heads();
-    params.head_dim = kDim;
-    params.world_size = world_size();
-    params.rank = rank;
-    params.num_slots = kSlots;
+    params.publish.world_size = world_size();
+    params.publish.rank = rank;
+    params.publish.num_slots = kSlots;
+    params.dispatch.out = {out.data(), token_major(num_heads(), kDim), dtype()};
+    params.dispatch.lse = {lse.data(), token_major(num_heads(), 1), DType::kFp32};
+    params.dispatch.state = state;
+    params.dispatch.batch = batch(rank);
+    params.dispatch.num_tokens = kTokens;
+    params.dispatch.max_num_tokens = kMaxTokens;
+    params.dispatch.num_heads = num_heads();
+    params.dispatch.head_dim = kDim;
+    params.dispatch.world_size = world_size();
+    params.dispatch.rank = rank;
+    params.dispatch.num_slots = kSlots;
     return params;
   }
 
@@ -145,9 +151,9 @@ TEST_P(DirectNodes, TwoLeaveWhatTheOperationsLeave) {
       const Tensor out = random_rows(dtype(), kTokens * num_heads() * kDim, random);
       const Tensor lse = random_rows(DType::kFp32, kTokens * num_heads(), random);
       const DirectSend::Params steps = send(in_steps, rank, out, lse);
-      DirectAdvance::run(steps.advance());
-      DirectDispatch::run(steps.dispatch());
-      DirectPublish::run(steps.publish());
+      DirectAdvance::run(steps.advance);
+      DirectDispatch::run(steps.dispatch);
+      DirectPublish::run(steps.publish);
       DirectSend::run(send(in_nodes, rank, out, lse));
       EXPECT_EQ(DirectCombine::ready(combine(in_nodes[0], 0)), rank == world_size() - 1);
     }
@@ -177,8 +183,8 @@ TEST_P(DirectNodes, DeclareWhatTheOperationsDeclare) {
   const DirectSend::Params params = send(ranks, 0, rows, lse);
   std::vector<Access> all, dispatched, published;
   DirectSend::accesses(params, all);
-  DirectDispatch::accesses(params.dispatch(), dispatched);
-  DirectPublish::accesses(params.publish(), published);
+  DirectDispatch::accesses(params.dispatch, dispatched);
+  DirectPublish::accesses(params.publish, published);
   const auto of = [](const std::vector<Access>& accesses, std::string_view argument) {
     std::size_t bytes = 0;
     for (const Access& access : accesses) {
