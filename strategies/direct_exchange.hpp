@@ -47,25 +47,6 @@ DirectDispatch::Params dispatch_params(const Exchange<Ops>& exchange, const Step
 void enqueue_direct_combine(const Lane& lane, const StepShape& shape, const BufferSet& buffers,
                             const Combined& combined);
 
-template <class Ops>
-DirectDispatch::Params dispatch_params(const Exchange<Ops>& exchange, const StepShape& shape,
-                                       const BufferSet& buffers, const Partials& partials) {
-  return {.out = partials.out,
-          .lse = partials.lse,
-          .payload = buffers.peers("payload"),
-          .lse_slots = buffers.peers<float>("lse_slots"),
-          .state = exchange.state(),
-          .batch = partials.batch,
-          .stores = exchange.stores(),
-          .num_tokens = shape.num_tokens,
-          .max_num_tokens = shape.max_exchange_tokens,
-          .num_heads = shape.num_heads,
-          .head_dim = shape.head_dim,
-          .world_size = shape.world_size,
-          .rank = shape.rank,
-          .num_slots = exchange.num_slots()};
-}
-
 // As Strategy::enqueue.
 template <class Ops = DirectOps>
 void enqueue_direct_exchange(const Lane& lane, const StepShape& shape, const BufferSet& buffers,
