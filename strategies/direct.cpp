@@ -77,7 +77,8 @@ class Direct final : public Strategy {
     if (&used != this) return used.enqueue(lane, shape, buffers, partials, combined);
     if (shape.world_size == 1) return enqueue_alone(lane, shape, buffers, partials, combined);
     const bool is_fused = shape.direct.form == DirectForm::kFused;
-    if (is_fused && lane.rank.peers->may_wait_at_once(lane.compute)) {
+    const bool is_captured = lane.rank.runtime.is_capturing(lane.compute);
+    if (is_fused && lane.rank.peers->may_wait_at_once(is_captured)) {
       return enqueue_fused(lane, shape, buffers, partials, combined);
     }
     enqueue_direct_exchange(lane, shape, buffers, partials, combined);

@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace dcp {
@@ -21,8 +22,9 @@ class StreamMeeting {
   ~StreamMeeting();
 
   // Called on each rank's thread. What `stream` gets later comes after what the streams of all
-  // ranks got before. Failure deadlock where a rank does not come in time, or was refused.
-  void meet(int rank, cudaStream_t stream);
+  // ranks got before. Failure of the kind where a rank does not come in time, or was refused;
+  // `what` is where the ranks meet.
+  void meet(int rank, cudaStream_t stream, const char* kind, const std::string& what);
 
   void abandon();  // whoever waits, or comes later, gives up
   void reset();    // after abandon(), when all threads are back

@@ -73,11 +73,11 @@ class SymmetricWorld::Communicator final : public Collectives {
   void launch_eager(const SymmetricCollective::Params& params, cudaStream_t stream) {
     StreamMeeting& meeting = *world_.meetings_[static_cast<std::size_t>(index_)];
     launch_arrive(params, {.signals = true, .waits = false}, stream);
-    meeting.meet(rank(), stream);
+    meeting.meet(rank(), stream, "deadlock", std::string(name(params.kind)));
     launch_arrive(params, {.signals = false, .waits = true}, stream);  // compares the calls
     launch_move(params, stream);
     launch_depart(params, {.signals = true, .waits = false}, stream);
-    meeting.meet(rank(), stream);
+    meeting.meet(rank(), stream, "deadlock", std::string(name(params.kind)));
     check_cuda(cudaGetLastError(), "a collective's launch");
   }
 
@@ -98,12 +98,13 @@ class SymmetricWorld::Peers final : public PeerAccess {
             .max_blocks = std::max(1, world_.max_waiting_blocks_ / world_.world_size())};
   }
 
-  bool may_wait_at_once(Stream stream) override { return runtime_.is_capturing(stream); }
+  bool may_wait_at_once(bool is_captured) override { return is_captured; }
 
   void before_wait(int ubatch, Stream stream) override {
     if (runtime_.is_capturing(stream)) return;
-    world_.meetings_[static_cast<std::size_t>(ubatch)]->meet(runtime_.rank(),
-                                                             runtime_.cuda_stream(stream));
+    world_.meetings_[static_cast<std::size_t>(ubatch)]->meet(
+        runtime_.rank(), runtime_.cuda_stream(stream), "wait_timeout",
+        "an exchange of ubatch " + std::to_string(ubatch));
   }
 
  private:
