@@ -1,4 +1,4 @@
-// A block takes every so-many-th of the rows that a rank combines: it sends its own partials of
+// A block takes a run of the rows that a rank combines: it sends its own partials of
 // them to all ranks, raises its flags, waits for those of the same block on each peer, and combines
 // what they sent. Blocks that wait hold their place on the GPU: there are no more of them than the
 // bound allows, so that the ranks that share it can come too.
@@ -20,21 +20,36 @@ constexpr int kThreads = 256;
 constexpr int kBlocksPerProcessor = 4;  // for which there are registers
 static_assert(kThreads / 2 >= kMaxPeers);
 
-// The rows of a block: (token, head of the rank that combines it), for each of the ranks.
+// The rows of a block: (token, head of the rank that combines it), for each of the ranks. They
+// follow each other, so that they are of few tokens.
 struct BlockRows {
   int heads_per_rank;
+  std::int64_t first;
   std::int64_t count;  // of rows to combine
 
   __device__ BlockRows(const DirectDispatch::Params& send)
-      : heads_per_rank(send.num_heads / send.world_size),
-        count(share(send.num_tokens * heads_per_rank)) {}
-
-  __device__ static std::int64_t share(std::int64_t rows) {
-    return (rows - blockIdx.x + gridDim.x - 1) / gridDim.x;
+      : heads_per_rank(send.num_heads / send.world_size) {
+    const std::int64_t rows = send.num_tokens * heads_per_rank;
+    first = rows * blockIdx.x / gridDim.x;
+    count = rows * (blockIdx.x + 1) / gridDim.x - first;
   }
-  __device__ std::int64_t row(std::int64_t i) const { return blockIdx.x + i * gridDim.x; }
-  __device__ std::int64_t token(std::int64_t i) const { return row(i) / heads_per_rank; }
-  __device__ int head(std::int64_t i) const { return static_cast<int>(row(i) % heads_per_rank); }
+
+  __device__ std::int64_t token(std::int64_t i) const { return (first + i) / heads_per_rank; }
+  __device__ int head(std::int64_t i) const {
+    return static_cast<int>((first + i) % heads_per_rank);
+  }
+};
+
+// Whether a token's rows are empty; asked of one token many times in a row.
+struct EmptyToken {
+  std::int64_t token = -1;
+  bool is_empty = false;
+
+  __device__ bool of(const BatchMetadata& batch, std::int64_t asked) {
+    if (asked != token) is_empty = row_is_empty_by_warp(batch, asked);
+    token = asked;
+    return is_empty;
+  }
 };
 
 // A row on its way, in vectors: what a warp can hold of it is loaded before the slot is known.
@@ -63,10 +78,11 @@ struct RowInFlight {
     }
   }
 
-  __device__ void store(const DirectDispatch::Params& send, std::uint32_t slot, int per_row) const {
+  __device__ void store(const DirectDispatch::Params& send, std::uint32_t slot, int per_row,
+                        EmptyToken& empty) const {
     if (from == nullptr) return;
     const PeerRow to(send, slot, token, head);
-    const bool is_empty = row_is_empty_by_warp(send.batch, token);
+    const bool is_empty = empty.of(send.batch, token);
     to.store_lse(send, token, head, is_empty);
     if (is_empty) return;
     auto* const payload = static_cast<uint4*>(send.payload.at[to.peer]) + to.row * per_row;
@@ -86,6 +102,7 @@ __device__ inline int warps_of_block() { return static_cast<int>(blockDim.x * bl
 __device__ void send_vectors(const DirectDispatch::Params& send, const BlockRows& rows,
                              std::uint32_t slot, int per_row) {
   constexpr int kRows = 2;
+  EmptyToken empty;
   const std::int64_t items = rows.count * send.world_size;
   for (std::int64_t item = thread_of_block() / kWarp; item < items;
        item += kRows * warps_of_block()) {
@@ -95,7 +112,7 @@ __device__ void send_vectors(const DirectDispatch::Params& send, const BlockRows
       in_flight[j].load(send, rows, item + j * warps_of_block(), per_row);
     }
 #pragma unroll
-    for (int j = 0; j < kRows; ++j) in_flight[j].store(send, slot, per_row);
+    for (int j = 0; j < kRows; ++j) in_flight[j].store(send, slot, per_row, empty);
   }
 }
 
