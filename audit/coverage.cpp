@@ -73,7 +73,9 @@ std::vector<UncoveredRead> uncovered_reads(const GraphScope& scope) {
 std::uint64_t unwritten_bytes(const GraphScope& scope, Address begin, Address end, Address& first) {
   std::vector<Range> written;
   for (const Use& use : scope.uses.all()) {
-    if (use.access->writes()) written.push_back({use.access->address, use.access->end()});
+    const Access& access = *use.access;
+    if (!access.writes() || access.end() <= begin || end <= access.address) continue;
+    written.push_back({access.address, access.end()});
   }
   return missing_bytes({begin, end}, std::move(written), first);
 }

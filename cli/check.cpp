@@ -131,18 +131,29 @@ class CheckRun {
 
   void check_dump(const CheckInput& input, nlohmann::ordered_json& json) {
     input.require_all_ranks();
-    const EngineDump dump = read_engine_dump(input.files, input.per_rank);
-    json["source"] = dump.source;
-    if (!is_wanted(input.path, input.name)) return;
-    print_check_head(std::cout, input.path, dump.source);
+    const std::vector<EngineDump> layers = read_engine_dump(input.files, input.per_rank);
+    json["source"] = layers.front().source;
+    bool first = true;
+    for (std::size_t layer = 0; layer < layers.size(); ++layer) {
+      const std::string name =
+          layers.size() == 1 ? input.name : input.name + ".layer-" + std::to_string(layer);
+      if (!is_wanted(input.path, name)) continue;
+      if (first) print_check_head(std::cout, input.path, layers.front().source);
+      first = false;
+      check_layer(input, name, layers[layer], json);
+    }
+    std::cout.flush();
+  }
+
+  void check_layer(const CheckInput& input, const std::string& name, const EngineDump& dump,
+                   nlohmann::ordered_json& json) {
     const std::vector<CombinedRow> right = combine_partials(dump.masked_partials());
     CheckedCase checked{.files = input.files,
-                        .name = input.name,
-                        .verdicts = verdicts_of(case_of(input.name, dump, right)),
+                        .name = name,
+                        .verdicts = verdicts_of(case_of(name, dump, right)),
                         .engine = {}};
     if (dump.has_out() || dump.has_lse()) checked.engine = check_engine(dump, right);
     report(checked, json["cases"]);
-    std::cout.flush();
   }
 
   std::vector<VectorVerdict> verdicts_of(const VectorCase& test) const {

@@ -28,6 +28,14 @@ std::optional<RankFile> rank_file(const std::string& stem) {
   return RankFile{match[1], std::stoi(match[2])};
 }
 
+// Folder and name of the step that the file is a part of, if it is no rank's.
+std::optional<std::string> step_of_part(const fs::path& path) {
+  if (path.extension() != kDumpExtension) return std::nullopt;
+  const fs::path stem = path.parent_path() / path.stem();
+  if (stem.extension() != ".inputs" && stem.extension() != ".reference") return std::nullopt;
+  return fs::path(stem).replace_extension().string();
+}
+
 // Puts the files of a dump in rank order.
 void sort_ranks(CheckInput& input) {
   std::vector<std::pair<int, std::string>> sorted;
@@ -78,6 +86,10 @@ std::vector<CheckInput> check_inputs(const std::vector<std::string>& files) {
     inputs[known->second].files.push_back(file);
     inputs[known->second].ranks.push_back(rank->rank);
   }
+  std::erase_if(inputs, [&](const CheckInput& input) {
+    const auto step = step_of_part(input.path);
+    return step && dumps.contains(*step);
+  });
   for (CheckInput& input : inputs) {
     if (input.per_rank) sort_ranks(input);
   }

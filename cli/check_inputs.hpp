@@ -19,7 +19,8 @@ struct CheckInput {
   std::vector<int> ranks = {};  // of `files`
 };
 
-// In the order of `files`, those of one dump joined.
+// In the order of `files`, those of one dump joined. What `run --dump` writes beside the files of
+// ranks, NAME.inputs and NAME.reference, is no input of its own.
 std::vector<CheckInput> check_inputs(const std::vector<std::string>& files);
 
 }  // namespace dcp

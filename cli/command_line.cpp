@@ -38,6 +38,8 @@ po::options_description scenario_options() {
   auto option = options.add_options();
   option("backend", text("host|cuda"), "where to run (host)");
   option("comm", text("nccl|symmetric"), "communication of the cuda backend");
+  option("wait-bound", text("MS"),
+         "how long a rank of the cuda backend waits for another (5000; nccl: 60000)");
   option("strategy", list("NAME,...|all"), "strategies to run instead of the scenario's");
   option("set", list("KEY=VALUE"), "override a scenario key, e.g. graph.ubatches=2; repeatable");
   option("seed", text("N"), "seed of the schedule; data has data.seed");
@@ -147,6 +149,12 @@ BackendChoice backend_of(const po::variables_map& values) {
       refuse("'--comm' needs '--backend cuda'; the host backend simulates its collectives");
     }
     if (comm == "nccl") choice.comm = CommKind::kNccl;
+  }
+  if (values.count("wait-bound") != 0) {
+    choice.wait_bound_ms = number<std::int32_t>("--wait-bound", text_of(values, "wait-bound"), 1);
+    if (choice.backend == Backend::kHost) {
+      refuse("'--wait-bound' needs '--backend cuda'; the simulator sees when nothing can go on");
+    }
   }
   std::string why;
   if (!has_backend(choice, why)) refuse(why + "; 'dcpsim doctor' says what this machine has");

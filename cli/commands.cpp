@@ -24,14 +24,14 @@ constexpr std::string_view kRefusedByCheck[] = {"set",  "schedule", "junit", "tr
 constexpr std::string_view kRefusedByAudit[] = {"jobs", "junit", "trace", "dump"};
 
 // Nothing is run.
-constexpr std::string_view kRefusedByExplain[] = {"backend", "comm",  "seed",  "schedule",
-                                                  "jobs",    "junit", "trace", "dump",
-                                                  "dot",     "html",  "graph"};
+constexpr std::string_view kRefusedByExplain[] = {"backend",  "comm", "wait-bound", "seed",
+                                                  "schedule", "jobs", "junit",      "trace",
+                                                  "dump",     "dot",  "html",       "graph"};
 
 // Of the options of a run only `filter` means something: a glob for kernels.
-constexpr std::string_view kRefusedByBench[] = {"backend",  "comm", "strategy", "set",   "seed",
-                                                "schedule", "jobs", "junit",    "trace", "dump",
-                                                "dot",      "html", "graph"};
+constexpr std::string_view kRefusedByBench[] = {
+    "backend", "comm",  "wait-bound", "strategy", "set", "seed", "schedule",
+    "jobs",    "junit", "trace",      "dump",     "dot", "html", "graph"};
 
 constexpr std::array kCommands = {
     Command{"run", "runs scenarios: capture, replay, check", true, run_command, kRefusedByRun},

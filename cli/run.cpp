@@ -53,7 +53,12 @@ std::vector<std::string> strategies_to_run(const Scenario& scenario, const Optio
   if (!backend.empty() && backend != name(options.backend.backend)) return {};
   if (!has_processes_for(scenario, options)) return {};
   if (options.backend.backend == Backend::kCuda && needs_simulator(scenario.steps)) return {};
+  const bool has_peer_memory = options.backend.comm != CommKind::kNccl;
+  if (!has_peer_memory && scenario.query == QueryMode::kDirect) return {};
   auto names = options.strategies.empty() ? scenario.strategies : options.strategies;
+  std::erase_if(names, [&](const std::string& name) {
+    return !has_peer_memory && find_strategy(name)->uses_peer_memory();
+  });
   const auto& only = scenario.only.strategies;
   if (!only.empty()) {
     std::erase_if(names, [&](const std::string& name) {

@@ -1,5 +1,6 @@
 #include "comm/make_world.hpp"
 
+#include <chrono>
 #include <string>
 
 #include "comm/simulated/host_world.hpp"
@@ -37,10 +38,11 @@ std::unique_ptr<World> make_world(const WorldOptions& options) {
   if (!has_backend(options.backend, why)) throw StepError("backend_unavailable", why);
 #ifdef DCPSIM_HAS_CUDA
   if (options.backend.backend == Backend::kCuda) {
+    const std::chrono::milliseconds bound(options.backend.wait_bound_ms);
     if (options.backend.comm == CommKind::kNccl) {
-      return std::make_unique<NcclWorld>(options.world_size, options.num_communicators);
+      return std::make_unique<NcclWorld>(options.world_size, options.num_communicators, bound);
     }
-    return std::make_unique<SymmetricWorld>(options.world_size, options.num_communicators);
+    return std::make_unique<SymmetricWorld>(options.world_size, options.num_communicators, bound);
   }
 #endif
   auto world =

@@ -22,6 +22,7 @@ enum class CommKind : std::uint8_t { kSymmetric, kNccl };
 struct BackendChoice {
   Backend backend = Backend::kHost;
   CommKind comm = CommKind::kSymmetric;  // of the CUDA backend
+  std::int64_t wait_bound_ms = 0;        // of its waits for other ranks; 0: the default of `comm`
   friend bool operator==(const BackendChoice&, const BackendChoice&) = default;
 };
 

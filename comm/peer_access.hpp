@@ -16,6 +16,10 @@ class PeerAccess {
 
   virtual WaitBound wait_bound() = 0;
 
+  // Whether an op may both store to the peers and wait for theirs: what before_wait() does cannot
+  // come between.
+  virtual bool may_wait_at_once(bool /*is_captured*/) { return true; }
+
   // Called before a wait of the ubatch is enqueued in the stream, by all ranks in the same order.
   // Where a kernel that waits could keep the others' work from running, the streams meet here.
   virtual void before_wait(int ubatch, Stream stream) = 0;

@@ -113,6 +113,9 @@ Engine::~Engine() {
 void Engine::each_rank(const std::function<void(Rank&, RankState&)>& program) {
   try {
     world_.each_rank([&](Rank& rank) { program(rank, *ranks_[rank.index]); });
+  } catch (const Failure&) {  // a rank was waited for in vain, while others are within an exchange
+    begin_exchanges(0);
+    throw;
   } catch (...) {  // what was pending was given up, on some ranks within an exchange
     if (pending_) begin_exchanges(0);
     throw;

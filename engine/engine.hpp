@@ -139,6 +139,10 @@ class Engine {
   // Rows of a capture that names `rows`, or else a batch: the batch's rows.
   std::int64_t rows_to_capture(std::optional<std::int64_t> rows, const Batch* batch) const;
 
+  // The graph of this name, if it holds other rows or another cut than such a capture would: to
+  // replace it would lose a graph that no later capture brings back. StepError as capture().
+  const EngineStep* other_graph(const std::string& name, std::int64_t rows, const Batch* batch);
+
   // Loads the batch, launches the graph `times` times and drains. Without a name: the smallest
   // graph that holds the batch's rows and has its ubatches; where there is none the step runs
   // eagerly. A graph that is named keeps its own cut.

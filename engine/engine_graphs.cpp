@@ -73,6 +73,15 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
   drain();  // what left the capture by mistake
 }
 
+const EngineStep* Engine::other_graph(const std::string& name, std::int64_t rows,
+                                      const Batch* batch) {
+  const EngineStep* known = find_graph(name);
+  if (known == nullptr) return nullptr;
+  const Batch& used = batch != nullptr ? *batch : make_capture_batch(rows);
+  const auto cut = cut_ubatches(scenario_, used, lay_out(used).rows, rows);
+  return known->rows == rows && known->ubatches == cut ? nullptr : known;
+}
+
 void Engine::destroy(const std::string& graph) {
   EngineStep* step = find_graph(graph);
   if (step == nullptr) throw StepError("no_such_graph", "no graph is named '" + graph + "'");

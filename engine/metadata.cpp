@@ -74,7 +74,7 @@ Metadata::Metadata(Runtime& runtime, const MetadataCapacity& capacity)
   for (std::size_t i = 0; i < parts.size(); ++i) buffers_.add(parts[i].name, buffers[i]);
 }
 
-// A plan loads nothing: then none is needed.
+// Made at its first use: a plan loads nothing.
 std::byte* Metadata::next_staging() {
   Buffer& staging = staging_[next_staging_];
   if (staging.data == nullptr) {

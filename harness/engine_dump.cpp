@@ -20,6 +20,7 @@ void require_alike(const EngineDumpPart& first, const EngineDumpPart& other) {
   require(first.query_start_loc == other.query_start_loc, "'query_start_loc'");
   require(first.base == other.base, "'lse_base'");
   require(first.interleave == other.interleave, "'interleave'");
+  require(first.context_only == other.context_only, "'attention_split'");
   require(first.strategy == other.strategy, "'strategy'");
   require(first.num_out_heads == other.num_out_heads, "the number of heads in 'out' and 'lse'");
   require(first.out.empty() == other.out.empty(), "whether there is an 'out'");
@@ -124,7 +125,7 @@ void require_interleave(const EngineDumpPart& part, const PartialsCase& partials
 }
 
 // Masks rows that see no key of their rank although the request has one there.
-void mask_by_bound(const PartialsCase& partials, std::int64_t interleave,
+void mask_by_bound(const PartialsCase& partials, const EngineDumpPart& part,
                    std::vector<std::vector<bool>>& masked) {
   const std::vector<std::int32_t>& boundaries = *partials.query_start_loc;
   for (std::size_t request = 0; request + 1 < boundaries.size(); ++request) {
@@ -132,10 +133,10 @@ void mask_by_bound(const PartialsCase& partials, std::int64_t interleave,
     for (const RankPartials& rank : partials.ranks) length += rank.seq_lens[request];
     const std::int64_t query_len = boundaries[request + 1] - boundaries[request];
     for (std::int64_t j = 0; j < query_len; ++j) {
-      const std::int64_t bound = global_causal_bound(length, query_len, j);
+      const std::int64_t bound = global_causal_bound(length, query_len, part.context_only ? -1 : j);
       for (int rank = 0; rank < partials.world_size; ++rank) {
         const Shard shard{
-            .rank = rank, .world_size = partials.world_size, .interleave = interleave};
+            .rank = rank, .world_size = partials.world_size, .interleave = *part.interleave};
         if (local_length(shard, bound) > 0) continue;
         masked[static_cast<std::size_t>(rank)][static_cast<std::size_t>(boundaries[request] + j)] =
             true;
@@ -192,12 +193,19 @@ PartialsCase EngineDump::masked_partials() const {
   return result;
 }
 
-EngineDump read_engine_dump(const std::vector<std::string>& paths, bool per_rank) {
-  std::vector<EngineDumpPart> parts;
+std::vector<EngineDump> read_engine_dump(const std::vector<std::string>& paths, bool per_rank) {
+  std::vector<std::vector<EngineDumpPart>> layers;
   for (const std::string& path : paths) {
-    parts.push_back(read_engine_dump_part(path, per_rank));
+    auto parts = read_engine_dump_parts(path, per_rank);
+    if (layers.empty()) layers.resize(parts.size());
+    if (parts.size() != layers.size()) {
+      parts.front().refuse("the number of layers is not that of " + paths.front());
+    }
+    for (std::size_t i = 0; i < parts.size(); ++i) layers[i].push_back(std::move(parts[i]));
   }
-  return join_engine_dump(std::move(parts), per_rank);
+  std::vector<EngineDump> dumps;
+  for (auto& parts : layers) dumps.push_back(join_engine_dump(std::move(parts), per_rank));
+  return dumps;
 }
 
 EngineDump join_engine_dump(std::vector<EngineDumpPart> parts, bool per_rank) {
@@ -213,7 +221,7 @@ EngineDump join_engine_dump(std::vector<EngineDumpPart> parts, bool per_rank) {
   dump.engine = per_rank ? rank_results(parts, dump.partials) : split_results(first, dump.partials);
   if (first.interleave && dump.partials.query_start_loc) {
     require_interleave(first, dump.partials);
-    mask_by_bound(dump.partials, *first.interleave, dump.masked);
+    mask_by_bound(dump.partials, first, dump.masked);
     dump.masks_rows = true;
   }
   return dump;

@@ -5,7 +5,9 @@
 //   seq_lens [N, R], query_start_loc [R + 1]  int32 or int64, local lengths; both or neither
 //   out [T, H, D] in partial_out's dtype, lse [T, H] fp32; per rank [T, h or H, ...]; may be
 //   missing
-//   __metadata__: lse_base (e | 2); may be missing: strategy, interleave, world_size, source
+//   __metadata__: lse_base (e | 2); may be missing: strategy, interleave, world_size, source, and
+//   combined_by, attention_split of steps that `run --dump` writes
+// Those have one file per rank, and a leading [layers] on partials and results.
 #pragma once
 
 #include <cstdint>
@@ -41,11 +43,11 @@ struct EngineDump {
   PartialsCase masked_partials() const;
 };
 
-// `paths`: one file, or one per rank in rank order where `per_rank`. Throws InputError with file
-// and tensor.
-EngineDump read_engine_dump(const std::vector<std::string>& paths, bool per_rank);
+// One per layer. `paths`: one file, or one per rank in rank order where `per_rank`. Throws
+// InputError with file and tensor.
+std::vector<EngineDump> read_engine_dump(const std::vector<std::string>& paths, bool per_rank);
 
-// The same for files that were read.
+// One layer, from files that were read.
 EngineDump join_engine_dump(std::vector<EngineDumpPart> parts, bool per_rank);
 
 }  // namespace dcp

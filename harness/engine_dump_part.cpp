@@ -8,6 +8,7 @@
 #include "core/error.hpp"
 #include "core/spelling.hpp"
 #include "core/yaml_text.hpp"
+#include "harness/dump_layers.hpp"
 
 namespace dcp {
 
@@ -23,7 +24,8 @@ constexpr std::int64_t kMaxLength = 0x7FFFFFFF;  // the device's counts are 32-b
 constexpr auto kTensors = std::to_array<std::string_view>(
     {"partial_out", "partial_lse", "seq_lens", "query_start_loc", "out", "lse"});
 constexpr auto kMetadata =
-    std::to_array<std::string_view>({"lse_base", "strategy", "interleave", "world_size", "source"});
+    std::to_array<std::string_view>({"lse_base", "strategy", "combined_by", "attention_split",
+                                     "interleave", "world_size", "source"});
 constexpr auto kStrategies = std::to_array<std::string_view>({"ag_rs", "ag_ar", "a2a", "direct"});
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
@@ -52,7 +54,7 @@ class PartReader {
     read_partial_out();
     read_partial_lse();
     read_batch();
-    read_results();
+    if (!part_.context_only) read_results();
     return std::move(part_);
   }
 
@@ -101,13 +103,25 @@ class PartReader {
     part_.interleave = count_of("interleave", kMaxLength);
     part_.world_size = count_of("world_size", kMaxWorldSize);
     if (const std::string* source = metadata("source")) part_.source = *source;
-    if (const std::string* strategy = metadata("strategy")) {
-      if (std::find(kStrategies.begin(), kStrategies.end(), *strategy) == kStrategies.end()) {
-        part_.refuse("'__metadata__': 'strategy' must be ag_rs, ag_ar, a2a or direct, '" +
-                     shown(*strategy) + "' found");
+    if (const std::string* split = metadata("attention_split")) {
+      if (*split != "none" && *split != "context_then_new") {
+        part_.refuse("'__metadata__': 'attention_split' must be none or context_then_new, '" +
+                     shown(*split) + "' found");
       }
-      part_.strategy = *strategy;
+      part_.context_only = *split == "context_then_new";
     }
+    read_strategy("strategy");
+    read_strategy("combined_by");  // where it is not the one that was asked for
+  }
+
+  void read_strategy(const std::string& key) {
+    const std::string* strategy = metadata(key);
+    if (strategy == nullptr) return;
+    if (std::find(kStrategies.begin(), kStrategies.end(), *strategy) == kStrategies.end()) {
+      part_.refuse("'__metadata__': '" + key + "' must be ag_rs, ag_ar, a2a or direct, '" +
+                   shown(*strategy) + "' found");
+    }
+    part_.strategy = *strategy;
   }
 
   const StoredTensor& at(std::string_view name) const {
@@ -279,8 +293,19 @@ class PartReader {
 
 void EngineDumpPart::refuse(std::string_view why) const { throw InputError({.file = path}, why); }
 
-EngineDumpPart read_engine_dump_part(const std::string& path, bool one_rank) {
-  return engine_dump_part(path, read_safetensors(path, kMaxFileBytes), one_rank);
+std::vector<EngineDumpPart> read_engine_dump_parts(const std::string& path, bool one_rank) {
+  TensorFile file = read_safetensors(path, kMaxFileBytes);
+  std::vector<TensorFile> layers;
+  if (one_rank) {
+    layers = split_layers(path, std::move(file));
+  } else {
+    layers.push_back(std::move(file));
+  }
+  std::vector<EngineDumpPart> parts;
+  for (TensorFile& layer : layers) {
+    parts.push_back(engine_dump_part(path, std::move(layer), one_rank));
+  }
+  return parts;
 }
 
 EngineDumpPart engine_dump_part(const std::string& path, TensorFile file, bool one_rank) {

@@ -15,9 +15,10 @@ namespace dcp {
 struct EngineDumpPart {
   std::string path;
   std::string source;
-  std::string strategy;  // empty: not named
+  std::string strategy;  // that combined; empty: not named
   LseBase base = LseBase::kE;
   std::optional<std::int64_t> interleave;
+  bool context_only = false;  // partials of the keys before the step's tokens; results of all keys
   std::optional<std::int64_t> world_size;  // that the file claims
   std::int64_t num_tokens = 0;
   int num_heads = 0;
@@ -32,10 +33,11 @@ struct EngineDumpPart {
   [[noreturn]] void refuse(std::string_view why) const;
 };
 
-// Throws InputError. `one_rank`: tensors lack the leading [N].
-EngineDumpPart read_engine_dump_part(const std::string& path, bool one_rank);
+// One per layer of the file. Throws InputError. `one_rank`: tensors lack the leading [N] and may
+// have a leading [layers].
+std::vector<EngineDumpPart> read_engine_dump_parts(const std::string& path, bool one_rank);
 
-// The same for a file that is in memory; `path` is only for messages.
+// A file of one layer that is in memory; `path` is only for messages.
 EngineDumpPart engine_dump_part(const std::string& path, TensorFile file, bool one_rank);
 
 }  // namespace dcp

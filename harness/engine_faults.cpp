@@ -19,7 +19,7 @@ std::string base_text(LseBase base) { return base == LseBase::kTwo ? "2" : "e"; 
 
 LseBase other(LseBase base) { return base == LseBase::kTwo ? LseBase::kE : LseBase::kTwo; }
 
-std::string text_of(const std::vector<int>& order) {
+std::string order_text(const std::vector<int>& order) {
   std::string text = "[";
   for (const int rank : order) text += (text.size() > 1 ? ", " : "") + std::to_string(rank);
   return text + "]";
@@ -174,7 +174,7 @@ class Faults {
   void add_order(const std::vector<int>& order) {
     const auto at = [order](int rank) { return order[static_cast<std::size_t>(rank)]; };
     add("ranks_permuted",
-        "out of ranks 0, 1, ... was weighted with the lse of ranks " + text_of(order),
+        "out of ranks 0, 1, ... was weighted with the lse of ranks " + order_text(order),
         [rows = rows_, at](std::int64_t row, int head) {
           const Eigen::ArrayXd right = rows.lse(row, head);
           Eigen::ArrayXd lse = right;
@@ -183,14 +183,14 @@ class Faults {
         });
     if (partials().query_start_loc) {
       add("ranks_permuted",
-          "ranks 0, 1, ... were masked with the seq_lens of ranks " + text_of(order),
+          "ranks 0, 1, ... were masked with the seq_lens of ranks " + order_text(order),
           [rows = rows_, at](std::int64_t row, int head) {
             const auto lse =
                 rows.lse(row, head, [&](int rank) { return rows.is_masked(at(rank), row); });
             return predicted(combine(lse, rows.outs(row, head), rows.partials().lse.base));
           });
     }
-    add("ranks_permuted", "the heads of ranks 0, 1, ... are those of ranks " + text_of(order),
+    add("ranks_permuted", "the heads of ranks 0, 1, ... are those of ranks " + order_text(order),
         [rows = rows_, at](std::int64_t row, int head) {
           const int kept = rows.partials().heads_per_rank();
           const int other_head = at(head / kept) * kept + head % kept;

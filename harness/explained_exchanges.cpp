@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "kernels/direct_advance.hpp"
-#include "kernels/direct_send.hpp"
+#include "kernels/direct_exchange.hpp"
 
 namespace dcp {
 
@@ -20,9 +20,9 @@ bool take_params(const GraphNode& node, typename O::Params& params) {
 // What the node advances; false: nothing.
 bool take_advance(const GraphNode& node, DirectAdvance::Params& advance) {
   if (take_params<DirectAdvance>(node, advance)) return true;
-  DirectSend::Params send;
-  if (!take_params<DirectSend>(node, send)) return false;
-  advance = send.advance();
+  DirectExchange::Params exchange;
+  if (!take_params<DirectExchange>(node, exchange)) return false;
+  advance = {.state = exchange.publish.state, .num_slots = exchange.publish.num_slots};
   return true;
 }
 

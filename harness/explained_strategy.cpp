@@ -159,16 +159,16 @@ class StepWalk {
   template <class AnyVerb>
   void take(const AnyVerb&, const Step&, ExplainedStep&) {}
 
-  void take(const verb::Capture& verb, const Step&, ExplainedStep& explained) {
+  void take(const verb::Capture& verb, const Step& step, ExplainedStep& explained) {
     if (verb.rows || !verb.batch.empty()) {
       const Batch* used = verb.batch.empty() ? nullptr : &batch(verb.batch);
       explained.rows = engine_.rows_to_capture(verb.rows, used);
-      capture(verb.graph.empty() ? graph_name(explained.rows) : verb.graph, explained.rows, used);
+      capture(step, explained.rows, used);
       return;
     }
     for (const std::int64_t rows : verb.all ? capture_sizes(scenario_) : verb.sizes) {
       explained.rows = std::max(explained.rows, rows);
-      capture(graph_name(rows), rows, nullptr);
+      capture(step, rows, nullptr);
     }
   }
 
@@ -209,7 +209,8 @@ class StepWalk {
     explained.ubatches = cut_ubatches(scenario_, used, explained.rows, explained.rows);
   }
 
-  void capture(const std::string& name, std::int64_t rows, const Batch* used) {
+  void capture(const Step& step, std::int64_t rows, const Batch* used) {
+    const std::string name = name_to_capture(engine_, step, rows, used);
     engine_.capture(name, rows, used);
     const auto found = std::find_if(engine_.graphs().begin(), engine_.graphs().end(),
                                     [&](const auto& candidate) { return candidate->name == name; });

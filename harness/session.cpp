@@ -132,9 +132,10 @@ bool Session::is_deferred(const StepReport& report) const {
                      [&](const Deferred& each) { return each.report == &report; });
 }
 
-// A hazard that is known already explains what the launch left.
+// A hazard that is known already explains what the launch left, also one of the step that raced
+// with it.
 void Session::check_now(const CheckedStep& step, StepReport& report) {
-  if (!any_process(*world_, !report.hazards.empty())) {
+  if (!any_process(*world_, report.is_tainted || !report.hazards.empty())) {
     report.hazards = result_audit_.look(*world_, engine(), audit_, step.run);
   }
   report.is_tainted |= any_process(*world_, !report.hazards.empty());

@@ -62,6 +62,7 @@ class Session {
   // hazards among all that was pending. `graph`: that it launches, null for an eager step.
   void watch(const StepRequest& request, const EngineStep* graph);
   void audit_pending(const std::string& graph, StepReport& report);
+  std::size_t num_noted() const { return pending_work_.num_noted(); }
 
   // Checks a run that was waited for, after those that it drained too.
   void check(const CheckedStep& step, StepReport& report);

@@ -50,7 +50,7 @@ void StepChecker::check(const Engine& engine, const CheckedStep& step, StepRepor
     StepReport unchecked;
     check_layers(engine, step, unchecked, right);
   }
-  if (dumps) dump_->write(engine, run, report.index);
+  if (dumps) dump_->write(engine, run, report.index, effective_strategy(run).name());
   StepOutput output = read_output(engine, run);
   hold_to_outputs(step, output, right, report);
   hold_to_bits(step, output, report);

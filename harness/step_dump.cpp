@@ -27,7 +27,9 @@ std::map<std::string, std::string> metadata_of(const Scenario& scenario, std::st
       {"lse_base", scenario.lse.base == LseBase::kTwo ? "2" : "e"},
       {"dtype", std::string(name(scenario.dtype))},
       {"world_size", std::to_string(scenario.world_size)},
-      {"attention", scenario.model.attention == Attention::kMla ? "mla" : "gqa"}};
+      {"attention", scenario.model.attention == Attention::kMla ? "mla" : "gqa"},
+      {"attention_split",
+       scenario.attention_split == AttentionSplit::kContextThenNew ? "context_then_new" : "none"}};
   // Without these the scenario's text would not be what ran.
   for (const Override& override : options.overrides) {
     metadata["set"] += override.key + "=" + override.value + "\n";
@@ -157,9 +159,13 @@ void StepDump::add_reference(const LayerResult& layer) {
   reference_lse_.insert(reference_lse_.end(), layer.lse.begin(), layer.lse.end());
 }
 
-void StepDump::write(const Engine& engine, const StepRun& run, int index) {
+void StepDump::write(const Engine& engine, const StepRun& run, int index,
+                     std::string_view combined_by) {
   const StepShape& shape = run.step->ranks[0].shape;
   const BatchLayout& layout = run.layout;
+  metadata_["combined_by"] = combined_by;
+  metadata_.erase("interleave");
+  if (!layout.contiguous) metadata_["interleave"] = std::to_string(scenario_.interleave);
   LayerStack query("q");
   std::vector<RankStacks> ranks(run.step->ranks.size());
   std::vector<StoredTensor> inputs;
@@ -180,6 +186,7 @@ void StepDump::write(const Engine& engine, const StepRun& run, int index) {
     std::vector<StoredTensor> tensors = ranks[rank].take();
     add_workspaces(engine, run, static_cast<int>(rank), tensors);
     tensors.push_back(integers("seq_lens", layout.local_seq_lens[rank]));
+    tensors.push_back(integers("query_start_loc", layout.query_start_loc));
     write_file(index, "rank-" + std::to_string(rank), std::move(tensors));
   }
 

@@ -5,8 +5,9 @@
 //                                   of the group; seq_lens [R] global, query_start_loc [R + 1]
 //   step-<i>.rank-<r>.safetensors   partial_out [layers, T, H, D], partial_lse [layers, T, H],
 //                                   out [layers, T, h or H, D], lse [layers, T, h or H], seq_lens
-//                                   [R] local; send and recv of the last layer, where they exist,
-//                                   named send.<ubatch> where the step has several
+//                                   [R] local, query_start_loc [R + 1]; send and recv of the last
+//                                   layer, where they exist, named send.<ubatch> where the step has
+//                                   several
 //   step-<i>.reference.safetensors  float64 out [layers, T, H, D], lse [layers, T, H], unsharded
 // What the engine stored is there bit for bit, in its own dtype. T: rows that ran, padding
 // included.
@@ -34,8 +35,9 @@ class StepDump {
   // The right result of the step's next layer.
   void add_reference(const LayerResult& layer);
 
-  // Writes the files of step `index`. Throws InputError where one cannot be written.
-  void write(const Engine& engine, const StepRun& run, int index);
+  // Writes the files of step `index`, which `combined_by` combined. Throws InputError where one
+  // cannot be written.
+  void write(const Engine& engine, const StepRun& run, int index, std::string_view combined_by);
 
  private:
   void write_file(int index, const std::string& part, std::vector<StoredTensor> tensors) const;

@@ -17,11 +17,12 @@ struct DirectPublish {
 
   struct Params {
     ExchangeState* state;
-    PeerPtrs<std::uint32_t> signals;  // of each rank: [slots, N], second index: sender
+    PeerPtrs<std::uint32_t> signals;  // of each rank: [slots, num_blocks, N], third index: sender
     RemoteStores* stores;             // host; null: stores are there at once
     std::int32_t world_size;
     std::int32_t rank;
     std::uint32_t num_slots;
+    std::int32_t num_blocks = 1;  // that may raise flags of their own; here there is one
   };
 
   static const void* handle(const Params& params) { return params.stores; }

@@ -10,8 +10,8 @@ namespace {
 
 // Flags [N] of the slot in which the exchange happens.
 const std::uint32_t* flags(const DirectWait::Params& params) {
-  return params.signals + slot_of(params.state->epoch, params.num_slots) *
-                              static_cast<std::uint32_t>(params.world_size);
+  const std::uint32_t slot = slot_of(params.state->epoch, params.num_slots);
+  return params.signals + flags_of(slot, params.world_size, params.num_blocks).first;
 }
 
 }  // namespace
@@ -19,7 +19,7 @@ const std::uint32_t* flags(const DirectWait::Params& params) {
 void DirectWait::accesses(const Params& params, std::vector<Access>& out) {
   declare(out, params.state, sizeof(ExchangeState), Mode::kRead, "state");
   declare(out, params.signals,
-          std::int64_t{params.num_slots} * params.world_size *
+          std::int64_t{params.num_slots} * params.num_blocks * params.world_size *
               static_cast<std::int64_t>(sizeof(std::uint32_t)),
           Mode::kRead, "signals");
 }

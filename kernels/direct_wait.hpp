@@ -27,13 +27,14 @@ struct DirectWait {
 
   struct Params {
     const ExchangeState* state;
-    const std::uint32_t* signals;  // [slots, N] of this rank
+    const std::uint32_t* signals;  // [slots, num_blocks, N] of this rank
     RemoteStores* stores;          // host; null: stores are there at once
     WaitBound bound;               // GPU
     std::int32_t world_size;
     std::int32_t rank;
     std::int32_t ubatch;
     std::uint32_t num_slots;
+    std::int32_t num_blocks = 1;  // that may have flags of their own; here there is one
   };
 
   static const void* handle(const Params& params) { return params.stores; }

@@ -41,6 +41,16 @@ constexpr std::uint32_t flag_at_rest(std::uint32_t epoch, std::uint32_t slot,
   return epoch >= back ? epoch - back : last_epoch(num_slots) - (back - epoch - 1);
 }
 
+// Where the flags of a slot lie among signals [slots, num_blocks, N]: the first N are block 0's.
+struct SlotFlags {
+  std::int64_t first;
+  std::int64_t count;
+};
+DCP_HOST_DEVICE constexpr SlotFlags flags_of(std::uint32_t slot, int world_size, int num_blocks) {
+  const std::int64_t count = std::int64_t{num_blocks} * world_size;
+  return {slot * count, count};
+}
+
 // An address on each rank. By value in the params of an op: a graph holds the addresses themselves.
 inline constexpr int kMaxPeers = 64;
 template <class T>

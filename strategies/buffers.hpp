@@ -25,7 +25,7 @@ enum class Lifetime { kActivation, kWorkspace, kSymmetric };
 // What a symmetric buffer holds when its exchanges begin, or begin anew after a failure.
 enum class Content {
   kRows,            // nothing yet
-  kFlags,           // u32 [slots, N]
+  kFlags,           // u32 [slots, blocks, N]
   kState,           // an ExchangeState
   kPublishedState,  // the same, in which nobody counts what was consumed
 };

@@ -2,8 +2,7 @@
 // most (N-1)/N * T*H*(D*e + 4) bytes per rank: rows that are empty on a rank leave it without their
 // payload.
 #include "kernels/a2a_pack.hpp"
-#include "kernels/direct_combine.hpp"
-#include "kernels/direct_send.hpp"
+#include "kernels/direct_exchange.hpp"
 #include "strategies/direct_exchange.hpp"
 #include "strategies/registry.hpp"
 
@@ -35,43 +34,16 @@ void enqueue_alone(const Lane& lane, const StepShape& shape, const BufferSet& bu
   enqueue_direct_combine(lane, shape, buffers, combined);
 }
 
-// The same exchange in two nodes; the peers' rows are combined where they lie.
+// The same exchange in one node; the peers' rows are combined where they lie.
 void enqueue_fused(const Lane& lane, const StepShape& shape, const BufferSet& buffers,
                    const Partials& partials, const Combined& combined) {
-  const Exchange<> exchange(lane, shape, buffers, kDirectNames);
-  lane.enqueue<DirectSend>({.out = partials.out,
-                            .lse = partials.lse,
-                            .payload = buffers.peers("payload"),
-                            .lse_slots = buffers.peers<float>("lse_slots"),
-                            .signals = buffers.peers<std::uint32_t>(kDirectNames.signals),
-                            .state = exchange.state(),
-                            .batch = partials.batch,
-                            .stores = exchange.stores(),
-                            .num_tokens = shape.num_tokens,
-                            .max_num_tokens = shape.max_exchange_tokens,
-                            .num_heads = shape.num_heads,
-                            .head_dim = shape.head_dim,
-                            .world_size = shape.world_size,
-                            .rank = shape.rank,
-                            .num_slots = exchange.num_slots()});
-  lane.rank.peers->before_wait(lane.ubatch, lane.compute);
-  lane.enqueue<DirectCombine>({.payload = buffers.at("payload"),
-                               .lse_slots = buffers.at<float>("lse_slots"),
-                               .signals = buffers.at<std::uint32_t>(kDirectNames.signals),
-                               .state = exchange.state(),
-                               .out = combined.out,
-                               .lse = combined.lse,
-                               .stores = exchange.stores(),
-                               .bound = lane.rank.peers->wait_bound(),
-                               .num_tokens = shape.num_tokens,
-                               .max_num_tokens = shape.max_exchange_tokens,
-                               .heads_per_rank = shape.heads_per_rank,
-                               .head_dim = shape.head_dim,
-                               .world_size = shape.world_size,
-                               .rank = shape.rank,
-                               .ubatch = lane.ubatch,
-                               .num_slots = exchange.num_slots(),
-                               .base = shape.lse.base});
+  const Exchange<> exchange(lane, shape, buffers, direct_names(shape));
+  lane.enqueue<DirectExchange>({.send = dispatch_params(exchange, shape, buffers, partials),
+                                .publish = exchange.publish(),
+                                .wait = exchange.wait(),
+                                .out = combined.out,
+                                .lse = combined.lse,
+                                .base = shape.lse.base});
 }
 
 class Direct final : public Strategy {
@@ -104,7 +76,9 @@ class Direct final : public Strategy {
     const Strategy& used = effective(shape);
     if (&used != this) return used.enqueue(lane, shape, buffers, partials, combined);
     if (shape.world_size == 1) return enqueue_alone(lane, shape, buffers, partials, combined);
-    if (shape.direct.form == DirectForm::kFused) {
+    const bool is_fused = shape.direct.form == DirectForm::kFused;
+    const bool is_captured = lane.rank.runtime.is_capturing(lane.compute);
+    if (is_fused && lane.rank.peers->may_wait_at_once(is_captured)) {
       return enqueue_fused(lane, shape, buffers, partials, combined);
     }
     enqueue_direct_exchange(lane, shape, buffers, partials, combined);
@@ -131,8 +105,7 @@ void plan_direct_exchange(const StepShape& shape, BufferPlan& plan) {
   const auto received =
       static_cast<std::size_t>(packed(shape).elements_per_peer() * shape.world_size) *
       size_bytes(shape.dtype);
-  const bool combines_in_place = shape.world_size > 1 && shape.direct.form == DirectForm::kFused;
-  if (!combines_in_place) plan.add("received", received, Lifetime::kWorkspace);
+  plan.add("received", received, Lifetime::kWorkspace);
   if (shape.world_size == 1) return;
   const std::int64_t rows = shape.max_exchange_tokens;
   plan.add("payload", shape.dtype,
@@ -141,7 +114,7 @@ void plan_direct_exchange(const StepShape& shape, BufferPlan& plan) {
   plan.add("lse_slots", DType::kFp32,
            {shape.direct.slots, shape.world_size, rows, shape.heads_per_rank},
            Lifetime::kSymmetric);
-  plan_exchange(shape, kDirectNames, plan);
+  plan_exchange(shape, direct_names(shape), plan);
 }
 
 void enqueue_direct_combine(const Lane& lane, const StepShape& shape, const BufferSet& buffers,

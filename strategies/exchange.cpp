@@ -4,7 +4,7 @@ namespace dcp {
 
 void plan_exchange(const StepShape& shape, const ExchangeNames& names, BufferPlan& plan) {
   const std::int64_t slots = shape.direct.slots;
-  const auto flags = static_cast<std::size_t>(slots * shape.world_size);
+  const auto flags = static_cast<std::size_t>(slots * names.num_blocks * shape.world_size);
   plan.add({.name = std::string(names.signals),
             .size_bytes = flags * sizeof(std::uint32_t),
             .lifetime = Lifetime::kSymmetric,

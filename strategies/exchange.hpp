@@ -28,10 +28,11 @@ struct ExchangeOps {
   using Wait = DirectWait;
 };
 
-// Names of an exchange's buffers, which are of the rank and ubatch: flags [slots, N] and state.
+// An exchange's buffers, which are of the rank and ubatch: flags [slots, num_blocks, N] and state.
 struct ExchangeNames {
   std::string_view signals;
   std::string_view state;
+  int num_blocks = 1;             // that may have flags of their own
   bool is_read_in_place = false;  // then the exchange itself does not tell what was consumed
 };
 
@@ -55,7 +56,8 @@ class Exchange {
             .stores = stores(),
             .world_size = shape_.world_size,
             .rank = shape_.rank,
-            .num_slots = num_slots()};
+            .num_slots = num_slots(),
+            .num_blocks = names_.num_blocks};
   }
   DirectWait::Params wait() const {
     return {.state = state(),
@@ -65,7 +67,8 @@ class Exchange {
             .world_size = shape_.world_size,
             .rank = shape_.rank,
             .ubatch = lane_.ubatch,
-            .num_slots = num_slots()};
+            .num_slots = num_slots(),
+            .num_blocks = names_.num_blocks};
   }
 
   // The rank's stores come after this.

@@ -53,11 +53,13 @@ std::map<std::uint32_t, Stores> stores_to_all(const GraphScope& scope) {
   return stores;
 }
 
-// The last of the stores that comes before the node; none: -1.
+// The last of the stores that comes before the node or is the node, which stores before it reads;
+// none: -1.
 int last_before(const GraphScope& scope, const Stores& stores, int node) {
   int last = -1;
   for (std::size_t i = 0; i < stores.uses.size(); ++i) {
-    if (scope.uses.order().precedes(stores.uses[i]->node, node)) last = static_cast<int>(i);
+    const int store = stores.uses[i]->node;
+    if (store == node || scope.uses.order().precedes(store, node)) last = static_cast<int>(i);
   }
   return last;
 }

@@ -15,8 +15,8 @@ namespace dcp {
 
 namespace {
 
-constexpr int kCombinesPerGraph = 20;
-constexpr int kLaunches = 20;
+constexpr int kCombinesPerGraph = 100;
+constexpr int kLaunches = 5;
 constexpr int kRounds = 5;
 
 StepShape shape_of(const ExchangeCase& test, const ExchangeForm& form, int rank) {

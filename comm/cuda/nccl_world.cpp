@@ -19,7 +19,7 @@ namespace dcp {
 
 namespace {
 
-constexpr std::chrono::seconds kTimeout{60};
+constexpr std::chrono::minutes kWaitBound{1};
 
 const NcclApi& nccl_or_refuse() {
   std::string why;
@@ -69,7 +69,8 @@ struct NcclWorld::RankState {
   std::vector<Collectives*> communicators;
 };
 
-NcclWorld::NcclWorld(int world_size, int num_communicators) : world_size_(world_size) {
+NcclWorld::NcclWorld(int world_size, int num_communicators, std::chrono::milliseconds wait_bound)
+    : world_size_(world_size), wait_bound_(wait_bound.count() > 0 ? wait_bound : kWaitBound) {
   nccl_or_refuse();
   const ProcessGroup& group = ProcessGroup::get();
   const int gpus = num_gpus();
@@ -171,7 +172,7 @@ void NcclWorld::each_rank(const std::function<void(Rank&)>& program) {
 
 // Collectives of NCCL wait for ever: the host looks at the clock.
 void NcclWorld::wait_for_streams() {
-  const auto end = std::chrono::steady_clock::now() + kTimeout;
+  const auto end = std::chrono::steady_clock::now() + wait_bound_;
   for (const auto& rank : ranks_) {
     while (!rank->runtime.is_idle()) {
       for (const auto& communicator : rank->owned) {
@@ -181,7 +182,7 @@ void NcclWorld::wait_for_streams() {
       if (std::chrono::steady_clock::now() > end) {
         throw Failure("deadlock", rank->runtime.rank(),
                       "rank " + std::to_string(rank->runtime.rank()) + " waits for its peers for " +
-                          std::to_string(kTimeout.count()) + " s");
+                          std::to_string(wait_bound_.count()) + " ms");
       }
       std::this_thread::yield();
     }

@@ -2,6 +2,7 @@
 // with a GPU and a thread each. Processes agree after every round: what one of them throws, all do.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -14,7 +15,8 @@ namespace dcp {
 class NcclWorld final : public World {
  public:
   // StepError world_mismatch where neither the processes nor the GPUs are as many as the ranks.
-  NcclWorld(int world_size, int num_communicators);
+  // `wait_bound` is of a drain; 0: a minute.
+  NcclWorld(int world_size, int num_communicators, std::chrono::milliseconds wait_bound = {});
   ~NcclWorld() override;
 
   int world_size() const override { return world_size_; }
@@ -34,6 +36,7 @@ class NcclWorld final : public World {
   void abort();
 
   int world_size_;
+  std::chrono::milliseconds wait_bound_;
   int first_rank_;                                 // of this process
   std::vector<std::unique_ptr<RankState>> ranks_;  // of this process
   std::unique_ptr<RankThreads> threads_;

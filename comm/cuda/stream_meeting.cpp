@@ -1,6 +1,5 @@
 #include "comm/cuda/stream_meeting.hpp"
 
-#include <chrono>
 #include <string>
 
 #include "core/error.hpp"
@@ -8,13 +7,8 @@
 
 namespace dcp {
 
-namespace {
-
-constexpr std::chrono::seconds kTimeout{5};
-
-}  // namespace
-
-StreamMeeting::StreamMeeting(int world_size) {
+StreamMeeting::StreamMeeting(int world_size, std::chrono::nanoseconds wait_bound)
+    : wait_bound_(wait_bound) {
   for (auto& events : events_) {
     events.resize(static_cast<std::size_t>(world_size));
     for (cudaEvent_t& event : events) {
@@ -29,7 +23,7 @@ StreamMeeting::~StreamMeeting() {
   }
 }
 
-void StreamMeeting::meet(int rank, cudaStream_t stream) {
+void StreamMeeting::meet(int rank, cudaStream_t stream, const char* kind, const std::string& what) {
   std::unique_lock lock(mutex_);
   // A rank can be one meeting ahead of the others, not two: two sets of events are enough.
   const unsigned meeting = meeting_;
@@ -41,12 +35,12 @@ void StreamMeeting::meet(int rank, cudaStream_t stream) {
     all_here_.notify_all();
   }
   const bool came =
-      all_here_.wait_for(lock, kTimeout, [&] { return meeting_ != meeting || is_abandoned_; });
+      all_here_.wait_for(lock, wait_bound_, [&] { return meeting_ != meeting || is_abandoned_; });
   if (!came || meeting_ == meeting) {
-    throw Failure("deadlock", rank,
-                  "rank " + std::to_string(rank) + " waits in a collective that " +
+    throw Failure(kind, rank,
+                  "rank " + std::to_string(rank) + " waits in " + what + " for " +
                       std::to_string(static_cast<int>(events.size()) - num_here_) +
-                      " of the ranks do not call");
+                      " of the ranks, which do not come");
   }
   lock.unlock();
   for (const cudaEvent_t event : events) {

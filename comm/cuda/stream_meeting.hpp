@@ -6,27 +6,31 @@
 
 #include <cuda_runtime_api.h>
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace dcp {
 
 class StreamMeeting {
  public:
-  explicit StreamMeeting(int world_size);
+  StreamMeeting(int world_size, std::chrono::nanoseconds wait_bound);
   StreamMeeting(const StreamMeeting&) = delete;
   StreamMeeting& operator=(const StreamMeeting&) = delete;
   ~StreamMeeting();
 
   // Called on each rank's thread. What `stream` gets later comes after what the streams of all
-  // ranks got before. Failure deadlock where a rank does not come in time, or was refused.
-  void meet(int rank, cudaStream_t stream);
+  // ranks got before. Failure of the kind where a rank does not come in time, or was refused;
+  // `what` is where the ranks meet.
+  void meet(int rank, cudaStream_t stream, const char* kind, const std::string& what);
 
   void abandon();  // whoever waits, or comes later, gives up
   void reset();    // after abandon(), when all threads are back
 
  private:
+  std::chrono::nanoseconds wait_bound_;
   std::mutex mutex_;
   std::condition_variable all_here_;
   std::vector<cudaEvent_t> events_[2];  // of alternate meetings

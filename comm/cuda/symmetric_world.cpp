@@ -14,7 +14,7 @@ namespace dcp {
 
 namespace {
 
-constexpr std::int64_t kTimeoutNs = 5'000'000'000;
+constexpr std::chrono::seconds kWaitBound{5};
 
 // Of 256 threads, in half of the registers: whoever is waited for has the other half.
 constexpr int kWaitingBlocksPerProcessor = 2;
@@ -39,7 +39,7 @@ class SymmetricWorld::Communicator final : public Collectives {
     std::memset(&params, 0, sizeof(params));  // padding is no data
     params.mailboxes = reinterpret_cast<Mailbox* const*>(world_.mailbox_tables_.data) +
                        static_cast<std::ptrdiff_t>(index_) * world_size();
-    params.abort = world_.abort_;
+    params.abort = world_.abort_.get();
     params.fault = runtime_.fault();
     params.send = message.send;
     params.recv = message.recv;
@@ -48,7 +48,7 @@ class SymmetricWorld::Communicator final : public Collectives {
     params.world_size = world_size();
     params.kind = kind;
     params.dtype = message.dtype;
-    params.timeout_ns = kTimeoutNs;
+    params.timeout_ns = world_.wait_bound_.count();
     const bool is_captured = runtime_.is_capturing(stream);
     runtime_.enqueue_foreign(
         stream, kOpInfo<SymmetricCollective>, std::as_bytes(std::span(&params, 1)),
@@ -73,11 +73,11 @@ class SymmetricWorld::Communicator final : public Collectives {
   void launch_eager(const SymmetricCollective::Params& params, cudaStream_t stream) {
     StreamMeeting& meeting = *world_.meetings_[static_cast<std::size_t>(index_)];
     launch_arrive(params, {.signals = true, .waits = false}, stream);
-    meeting.meet(rank(), stream);
+    meeting.meet(rank(), stream, "deadlock", std::string(name(params.kind)));
     launch_arrive(params, {.signals = false, .waits = true}, stream);  // compares the calls
     launch_move(params, stream);
     launch_depart(params, {.signals = true, .waits = false}, stream);
-    meeting.meet(rank(), stream);
+    meeting.meet(rank(), stream, "deadlock", std::string(name(params.kind)));
     check_cuda(cudaGetLastError(), "a collective's launch");
   }
 
@@ -93,15 +93,18 @@ class SymmetricWorld::Peers final : public PeerAccess {
 
   RemoteStores* stores() override { return nullptr; }
   WaitBound wait_bound() override {
-    return {.abort = world_.abort_,
-            .timeout_ns = kTimeoutNs,
+    return {.abort = world_.abort_.get(),
+            .timeout_ns = world_.wait_bound_.count(),
             .max_blocks = std::max(1, world_.max_waiting_blocks_ / world_.world_size())};
   }
 
+  bool may_wait_at_once(bool is_captured) override { return is_captured; }
+
   void before_wait(int ubatch, Stream stream) override {
     if (runtime_.is_capturing(stream)) return;
-    world_.meetings_[static_cast<std::size_t>(ubatch)]->meet(runtime_.rank(),
-                                                             runtime_.cuda_stream(stream));
+    world_.meetings_[static_cast<std::size_t>(ubatch)]->meet(
+        runtime_.rank(), runtime_.cuda_stream(stream), "wait_timeout",
+        "an exchange of ubatch " + std::to_string(ubatch));
   }
 
  private:
@@ -133,8 +136,10 @@ void SymmetricCollective::accesses(const Params& params, std::vector<Access>& ou
   declare(out, params.recv, receives_all ? params.world_size * part : part, Mode::kWrite, "recv");
 }
 
-SymmetricWorld::SymmetricWorld(int world_size, int num_communicators)
+SymmetricWorld::SymmetricWorld(int world_size, int num_communicators,
+                               std::chrono::milliseconds wait_bound)
     : num_communicators_(num_communicators),
+      wait_bound_(wait_bound.count() > 0 ? wait_bound : kWaitBound),
       ranks_(static_cast<std::size_t>(world_size)),
       threads_(world_size) {
   if (world_size > kMaxSymmetricRanks) {
@@ -150,7 +155,7 @@ SymmetricWorld::SymmetricWorld(int world_size, int num_communicators)
              "cudaDeviceGetAttribute");
   max_waiting_blocks_ = kWaitingBlocksPerProcessor * num_processors / num_communicators;
   for (int i = 0; i < num_communicators; ++i) {
-    meetings_.push_back(std::make_unique<StreamMeeting>(world_size));
+    meetings_.push_back(std::make_unique<StreamMeeting>(world_size, wait_bound_));
   }
   allocate_mailboxes();
 }
@@ -165,8 +170,7 @@ void SymmetricWorld::allocate_mailboxes() {
   const auto count = static_cast<std::size_t>(num_communicators_) * ranks_.size();
   mailboxes_ = owner.allocate("mailboxes", count * sizeof(Mailbox));
   mailbox_tables_ = owner.allocate("mailbox_tables", count * sizeof(Mailbox*));
-  abort_ =
-      reinterpret_cast<std::uint32_t*>(owner.allocate_pinned("abort", sizeof(std::uint32_t)).data);
+  abort_ = make_pinned<volatile std::uint32_t>();
   std::vector<Mailbox*> table(count);
   for (std::size_t i = 0; i < count; ++i) {
     table[i] = reinterpret_cast<Mailbox*>(mailboxes_.data) + i;

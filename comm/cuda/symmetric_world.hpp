@@ -2,6 +2,7 @@
 // other: every wait is bounded, so that a rank that does not come ends the step and not the run.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace dcp {
 class SymmetricWorld final : public World {
  public:
   // StepError capacity where there are more than kMaxSymmetricRanks.
-  SymmetricWorld(int world_size, int num_communicators);
+  // `wait_bound` is of each wait; 0: five seconds.
+  SymmetricWorld(int world_size, int num_communicators, std::chrono::milliseconds wait_bound = {});
   ~SymmetricWorld() override;
 
   int world_size() const override { return static_cast<int>(ranks_.size()); }
@@ -35,11 +37,12 @@ class SymmetricWorld final : public World {
   void reset();
 
   int num_communicators_;
+  std::chrono::nanoseconds wait_bound_;
   int max_waiting_blocks_ = 1;  // on the GPU, of each ubatch's exchanges on all ranks
   bool has_communicators_ = true;
-  Buffer mailboxes_;                                      // [num_communicators][N] Mailbox
-  Buffer mailbox_tables_;                                 // [num_communicators][N] Mailbox*
-  volatile std::uint32_t* abort_ = nullptr;               // pinned
+  Buffer mailboxes_;       // [num_communicators][N] Mailbox
+  Buffer mailbox_tables_;  // [num_communicators][N] Mailbox*
+  Pinned<volatile std::uint32_t> abort_;
   std::vector<std::unique_ptr<StreamMeeting>> meetings_;  // of each communicator's eager calls
   std::vector<std::unique_ptr<RankState>> ranks_;
   RankThreads threads_;

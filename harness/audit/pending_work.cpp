@@ -35,6 +35,12 @@ void PendingWork::added(TaskId id, const Task& task, std::span<const TaskId> dep
   for (const Access& access : accesses) work.node.accesses.push_back(audit_access(access));
 }
 
+std::size_t PendingWork::num_noted() const {
+  std::size_t count = 0;
+  for (const auto& [rank, all] : work_) count += all.size();
+  return count;
+}
+
 void PendingWork::stepped(TaskId id, const Task& task, bool done) {
   if (next_ != nullptr) next_->stepped(id, task, done);
 }

@@ -29,6 +29,9 @@ class PendingWork final : public ScheduleObserver {
   }
   void forget() { work_.clear(); }
 
+  // Operations of all ranks that are noted now.
+  std::size_t num_noted() const;
+
   void added(TaskId id, const Task& task, std::span<const TaskId> dependencies) override;
   void stepped(TaskId id, const Task& task, bool done) override;
   void abandoned() override;

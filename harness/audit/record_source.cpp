@@ -65,18 +65,44 @@ int ubatch_of_stream(const std::string& stream) {
   return digits == std::string::npos ? 0 : std::atoi(stream.c_str() + digits);
 }
 
-// The ubatch whose own buffers the node touches most; of several, the one that its stream is of.
-int ubatch_of(const audit::Node& node, const std::vector<audit::Binding>& bindings) {
-  std::map<int, int> votes;
-  for (const audit::Access& access : node.accesses) {
+// The buffers that belong to one ubatch, by address: a plan of many ubatches has thousands of
+// accesses, and hundreds of buffers.
+class UbatchMemory {
+ public:
+  explicit UbatchMemory(const std::vector<audit::Binding>& bindings) {
     for (const audit::Binding& binding : bindings) {
       if (binding.ubatch < 0 || binding.name == "workspace") continue;
-      if (binding.address <= access.address &&
-          access.address < binding.address + binding.size_bytes) {
-        ++votes[binding.ubatch];
-      }
+      ranges_.push_back({.begin = binding.address,
+                         .end = binding.address + binding.size_bytes,
+                         .ubatch = binding.ubatch});
+    }
+    std::ranges::sort(ranges_, {}, &Range::begin);
+    audit::Address end = 0;
+    for (Range& range : ranges_) range.last_end = end = std::max(end, range.end);
+  }
+
+  // One vote for each buffer that holds the address.
+  void count(audit::Address address, std::map<int, int>& votes) const {
+    auto range = std::ranges::upper_bound(ranges_, address, {}, &Range::begin);
+    while (range != ranges_.begin() && address < (--range)->last_end) {
+      if (address < range->end) ++votes[range->ubatch];
     }
   }
+
+ private:
+  struct Range {
+    audit::Address begin;
+    audit::Address end;
+    int ubatch;
+    audit::Address last_end = 0;  // of this range and of all that begin before it
+  };
+  std::vector<Range> ranges_;
+};
+
+// The ubatch whose own buffers the node touches most; of several, the one that its stream is of.
+int ubatch_of(const audit::Node& node, const UbatchMemory& memory) {
+  std::map<int, int> votes;
+  for (const audit::Access& access : node.accesses) memory.count(access.address, votes);
   if (votes.empty()) return -1;
   const int of_stream = ubatch_of_stream(node.stream);
   int best = votes.begin()->first;
@@ -100,6 +126,7 @@ audit::Node node_record(const GraphNode& node) {
   made.waits_for_peers = node.op->ready != nullptr;
   if (node.op->label == nullptr) return made;
   describe_exchange(made);
+  made.waits_for_peers = true;
   made.communicator = address_of(handle);
   return made;
 }
@@ -161,16 +188,17 @@ audit::Graph graph_record(const EngineStep& step, const GraphRecord& record,
                           const std::vector<PlannedOp>& plan) {
   audit::Graph graph{.name = step.name, .rows = step.rows, .pool = record.pool};
   graph.bindings = std::move(bindings);
+  const UbatchMemory memory(graph.bindings);
   for (const GraphNode& node : record.nodes) {
     graph.nodes.push_back(node_record(node));
-    graph.nodes.back().ubatch = ubatch_of(graph.nodes.back(), graph.bindings);
+    graph.nodes.back().ubatch = ubatch_of(graph.nodes.back(), memory);
   }
   for (const PlannedOp& op : plan) {
     audit::Node planned{
         .op = op.name, .stream = op.stream, .words = words_of(op.params, op.handle)};
     for (const Access& access : op.accesses) planned.accesses.push_back(audit_access(access));
     if (op.is_collective) planned.exchange = op.name;
-    planned.ubatch = ubatch_of(planned, graph.bindings);
+    planned.ubatch = ubatch_of(planned, memory);
     graph.plan.push_back(std::move(planned));
   }
   return graph;

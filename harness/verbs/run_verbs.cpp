@@ -48,20 +48,36 @@ void refuse_launch(const std::vector<audit::Finding>& hazards) {
 
 }  // namespace
 
+std::string name_to_capture(Engine& engine, const Step& step, std::int64_t rows,
+                            const Batch* batch) {
+  const auto& given = std::get<verb::Capture>(step.verb).graph;
+  if (!given.empty()) return given;
+  const std::string name = graph_name(rows);
+  const EngineStep* other = engine.other_graph(name, rows, batch);
+  if (other == nullptr) return name;
+  const std::string what =
+      other->rows == rows ? "other ubatches" : std::to_string(other->rows) + " rows";
+  throw InputError(step.place, "graph " + name + " of " + what +
+                                   " would be replaced by the one of " + std::to_string(rows) +
+                                   " rows that is captured as " + name +
+                                   "; give one of them a name of its own");
+}
+
 void perform(const verb::Capture& verb, const VerbCall& call) {
   require_all_ranks(call);
   Session& session = call.session;
   if (verb.rows || !verb.batch.empty()) {
     const Batch* used = verb.batch.empty() ? nullptr : &session.batch(verb.batch);
     const std::int64_t rows = session.engine().rows_to_capture(verb.rows, used);
-    const std::string graph = verb.graph.empty() ? graph_name(rows) : verb.graph;
-    session.engine().capture(graph, rows, used);
+    const std::string name = name_to_capture(session.engine(), call.step, rows, used);
+    session.engine().capture(name, rows, used);
     call.report.rows = rows;
     return;
   }
   const auto sizes = verb.all ? capture_sizes(session.scenario()) : verb.sizes;
   for (const std::int64_t rows : sizes) {
-    session.engine().capture(graph_name(rows), rows);
+    const std::string name = name_to_capture(session.engine(), call.step, rows, nullptr);
+    session.engine().capture(name, rows);
     call.report.rows = std::max(call.report.rows, rows);
   }
 }

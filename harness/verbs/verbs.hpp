@@ -66,6 +66,11 @@ std::string text_of(const Verb& verb);
 
 std::string graph_name(std::int64_t rows);  // "g4"
 
+// What to capture so many rows as: the name that the step gives, else `g<rows>`. InputError at the
+// step where a name that it does not give is that of a graph of other rows or of another cut.
+std::string name_to_capture(Engine& engine, const Step& step, std::int64_t rows,
+                            const Batch* batch);
+
 // A computing step on the ranks, checked now or, where it is not waited for, later.
 struct ComputingStep {
   const Verb& verb;  // Replay or Eager

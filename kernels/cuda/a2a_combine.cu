@@ -17,7 +17,7 @@ __global__ void combine_few(const __grid_constant__ CombineRows rows) {
   const auto token = static_cast<int>(blockIdx.y);
   const auto head = static_cast<int>(blockIdx.x);
   const CombinedRow<std::int32_t> row(rows, token, head);
-  const LseSum total = combine_group<kBase, T, 1>(row, rows.world_size);
+  const LseSum total = combine_group<kBase, T, SpreadWords<1>>(row, rows.world_size);
   store_lse<kBase>(rows, row, token, head, total);
 }
 
@@ -31,7 +31,7 @@ __global__ void combine_many(const __grid_constant__ CombineRows rows) {
   const CombinedRow<std::int64_t> row(rows, token, head);
   LseSum total;
   if constexpr (kWords > 0) {
-    total = combine_group<kBase, T, kWords>(row, rows.world_size);
+    total = combine_group<kBase, T, SpreadWords<kWords>>(row, rows.world_size);
   } else {
     const unsigned warp = (threadIdx.y * blockDim.x + threadIdx.x) / kWarp;
     total = combine_groups<kBase, T>(row, rows.world_size, all_factors + warp * rows.world_size);

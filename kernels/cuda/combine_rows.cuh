@@ -69,20 +69,60 @@ struct CombinedRow {
   }
 };
 
-// Up to eight ranks: one group. Each lane has kWords words of the row, all of them in flight.
-// Starting from -0, which adding anything forgets, gives the bits of sum_rank_rows.
-template <LseBase kBase, class T, int kWords, class Offset>
-__device__ LseSum combine_group(const CombinedRow<Offset>& row, int world_size) {
-  using RankTeam = LaneTeam<kGroup>;  // lane i looks after the lse of rank i
-  constexpr int kElements = Word<T>::kElements;
-  std::uint32_t words[kGroup][kWords];
-#pragma unroll
-  for (int rank = 0; rank < kGroup; ++rank) {
+// The words of a row that a lane works on: kWords of them, a row of lanes apart.
+template <int kCount>
+struct SpreadWords {
+  static constexpr int kWords = kCount;
+  template <class Row>
+  __device__ static void load(const Row& row, int rank, std::uint32_t (&words)[kWords]) {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
       const int index = row.lane + w * row.num_lanes;
-      words[rank][w] = rank < world_size && index < row.num_words ? row.words(rank)[index] : 0u;
+      words[w] = index < row.num_words ? row.words(rank)[index] : 0u;
     }
+  }
+  template <class Row>
+  __device__ static void store(const Row& row, const std::uint32_t (&words)[kWords]) {
+#pragma unroll
+    for (int w = 0; w < kWords; ++w) {
+      const int index = row.lane + w * row.num_lanes;
+      if (index < row.num_words) row.out[index] = words[w];
+    }
+  }
+};
+
+// Four in a row, moved as one vector: rows are aligned, and made of whole vectors.
+struct VectorWords {
+  static constexpr int kWords = 4;
+  template <class Row>
+  __device__ static void load(const Row& row, int rank, std::uint32_t (&words)[kWords]) {
+    uint4 vector{};
+    if (row.lane * kWords < row.num_words) {
+      vector = reinterpret_cast<const uint4*>(row.words(rank))[row.lane];
+    }
+    words[0] = vector.x;
+    words[1] = vector.y;
+    words[2] = vector.z;
+    words[3] = vector.w;
+  }
+  template <class Row>
+  __device__ static void store(const Row& row, const std::uint32_t (&words)[kWords]) {
+    if (row.lane * kWords >= row.num_words) return;
+    reinterpret_cast<uint4*>(row.out)[row.lane] = {words[0], words[1], words[2], words[3]};
+  }
+};
+
+// Up to eight ranks: one group. Each lane has some words of the row, all of them in flight.
+// Starting from -0, which adding anything forgets, gives the bits of sum_rank_rows.
+template <LseBase kBase, class T, class Words, class Offset>
+__device__ LseSum combine_group(const CombinedRow<Offset>& row, int world_size) {
+  constexpr int kWords = Words::kWords;
+  using RankTeam = LaneTeam<kGroup>;  // lane i looks after the lse of rank i
+  constexpr int kElements = Word<T>::kElements;
+  std::uint32_t words[kGroup][kWords] = {};
+#pragma unroll
+  for (int rank = 0; rank < kGroup; ++rank) {
+    if (rank < world_size) Words::load(row, rank, words[rank]);
   }
   const int own_rank = RankTeam::lane();
   const float own_lse =
@@ -108,11 +148,10 @@ __device__ LseSum combine_group(const CombinedRow<Offset>& row, int world_size) 
       }
     }
   }
+  std::uint32_t result[kWords];
 #pragma unroll
-  for (int w = 0; w < kWords; ++w) {
-    const int index = row.lane + w * row.num_lanes;
-    if (index < row.num_words) row.out[index] = Word<T>::pack(sums[w]);
-  }
+  for (int w = 0; w < kWords; ++w) result[w] = Word<T>::pack(sums[w]);
+  Words::store(row, result);
   return total;
 }
 

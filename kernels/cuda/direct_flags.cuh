@@ -12,9 +12,11 @@ namespace dcp {
 // Whether the flag of `peer` came in time. Who waits in vain says so, once; then the step is lost
 // for all.
 __device__ inline bool wait_for_flag(const DirectWait::Params& params, std::uint32_t epoch,
-                                     int peer, Fault* fault) {
+                                     int peer, Fault* fault, int block = 0) {
   const std::uint32_t slot = slot_of(epoch, params.num_slots);
-  const std::uint32_t* flag = params.signals + slot * params.world_size + peer;
+  const std::uint32_t* flag = params.signals +
+                              flags_of(slot, params.world_size, params.num_blocks).first +
+                              block * params.world_size + peer;
   std::uint32_t seen = 0;
   const auto is_there = [&] {
     seen = load_acquire(flag);
@@ -35,9 +37,9 @@ __device__ inline int thread_of_block() {
 // By a whole block of at least kMaxPeers threads: whether the flags of all peers came. What comes
 // after is ordered behind the flags.
 __device__ inline bool wait_for_flags(const DirectWait::Params& params, std::uint32_t epoch,
-                                      Fault* fault) {
+                                      Fault* fault, int block = 0) {
   const int peer = thread_of_block();
-  const bool came = peer >= params.world_size || wait_for_flag(params, epoch, peer, fault);
+  const bool came = peer >= params.world_size || wait_for_flag(params, epoch, peer, fault, block);
   return __syncthreads_and(came ? 1 : 0) != 0;
 }
 
@@ -50,25 +52,35 @@ __device__ inline void finish_reading(ExchangeState& state, std::uint32_t epoch,
   if (is_last && came) state.consumed = epoch;
 }
 
+// By a whole block of at least kMaxPeers threads: raises flags of `block` at all peers, after all
+// that the block has stored: the barrier hands the stores of the other threads to those that
+// release them.
+__device__ inline void raise_flags(const DirectPublish::Params& params, std::uint32_t epoch,
+                                   int block) {
+  __syncthreads();
+  const int peer = thread_of_block();
+  if (peer >= params.world_size) return;
+  const SlotFlags flags =
+      flags_of(slot_of(epoch, params.num_slots), params.world_size, params.num_blocks);
+  store_release(params.signals.at[peer] + flags.first + block * params.world_size + params.rank,
+                epoch);
+}
+
 // By a whole block of at least kMaxPeers threads, of a grid of one dimension, after its stores for
 // `epoch`, which becomes the epoch. Every block's stores come before its count, and every count
 // before the flags.
 __device__ inline void finish_sending(const DirectPublish::Params& params, std::uint32_t epoch) {
-  __threadfence_system();
   __shared__ bool is_last;
   __syncthreads();
   if (threadIdx.x == 0) {
+    __threadfence_system();
     is_last = atomicInc(&params.state->num_done, gridDim.x - 1) == gridDim.x - 1;
     __threadfence_system();
   }
   __syncthreads();
   if (!is_last) return;
-  const int peer = static_cast<int>(threadIdx.x);
-  if (peer < params.world_size) {
-    const std::uint32_t slot = slot_of(epoch, params.num_slots);
-    store_release(params.signals.at[peer] + slot * params.world_size + params.rank, epoch);
-  }
-  if (peer == 0) {
+  raise_flags(params, epoch, 0);
+  if (threadIdx.x == 0) {
     params.state->epoch = epoch;
     params.state->published = epoch;
   }

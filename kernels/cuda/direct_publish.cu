@@ -10,9 +10,10 @@ __global__ void publish(const __grid_constant__ DirectPublish::Params params) {
   const int peer = static_cast<int>(threadIdx.x);
   const std::uint32_t epoch = params.state->epoch;
   if (peer < params.world_size) {
-    const std::uint32_t slot = slot_of(epoch, params.num_slots);
+    const SlotFlags flags =
+        flags_of(slot_of(epoch, params.num_slots), params.world_size, params.num_blocks);
     __threadfence_system();
-    store_release(params.signals.at[peer] + slot * params.world_size + params.rank, epoch);
+    store_release(params.signals.at[peer] + flags.first + params.rank, epoch);
   }
   if (peer == 0) params.state->published = epoch;
 }

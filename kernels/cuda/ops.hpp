@@ -9,12 +9,11 @@
 #include "kernels/a2a_pack.hpp"
 #include "kernels/cuda/fault.hpp"
 #include "kernels/direct_advance.hpp"
-#include "kernels/direct_combine.hpp"
 #include "kernels/direct_dispatch.hpp"
+#include "kernels/direct_exchange.hpp"
 #include "kernels/direct_gather_ops.hpp"
 #include "kernels/direct_publish.hpp"
 #include "kernels/direct_read.hpp"
-#include "kernels/direct_send.hpp"
 #include "kernels/direct_wait.hpp"
 #include "kernels/empty_shard_mask.hpp"
 #include "kernels/gqa_attention.hpp"
@@ -40,12 +39,11 @@ struct Launch {
 void launch(const A2aCombine::Params& params, const Launch& at);
 void launch(const A2aPack::Params& params, const Launch& at);
 void launch(const DirectAdvance::Params& params, const Launch& at);
-void launch(const DirectCombine::Params& params, const Launch& at);
 void launch(const DirectDispatch::Params& params, const Launch& at);
+void launch(const DirectExchange::Params& params, const Launch& at);
 void launch(const DirectPublish::Params& params, const Launch& at);
 void launch(const DirectRead::Params& params, const Launch& at);
 void launch(const DirectReadRows::Params& params, const Launch& at);
-void launch(const DirectSend::Params& params, const Launch& at);
 void launch(const DirectSendRows::Params& params, const Launch& at);
 void launch(const DirectStoreRows::Params& params, const Launch& at);
 void launch(const DirectTakeRows::Params& params, const Launch& at);

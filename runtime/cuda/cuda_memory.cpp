@@ -55,9 +55,7 @@ std::vector<Buffer> CudaMemory::allocate_together(std::span<const BufferRequest>
 }
 
 Buffer CudaMemory::allocate_pinned(std::string_view name, std::size_t size_bytes) {
-  const Buffer buffer = add(pinned_memory(size_bytes), name, kPinnedOwner, size_bytes);
-  blocks_.back().is_pinned = true;
-  return buffer;
+  return add(pinned_memory(size_bytes), name, kPinnedOwner, size_bytes);
 }
 
 Buffer CudaMemory::allocate_from_pool(std::string_view name, std::string_view pool,
@@ -73,19 +71,17 @@ Buffer CudaMemory::allocate_from_pool(std::string_view name, std::string_view po
   return fresh;
 }
 
-void CudaMemory::release(const Buffer& buffer) {
-  Ending ending = Ending::kFreed;
+void CudaMemory::release(const Buffer& buffer, Ending ending) {
   for (Block& block : blocks_) {
     if (block.id != buffer.id) continue;
-    (block.pool.empty() ? block.is_released : block.is_free_in_pool) = true;
-    if (!block.pool.empty()) ending = Ending::kToPool;
+    (ending == Ending::kToPool ? block.is_free_in_pool : block.is_released) = true;
   }
   ledger_.mark_freed(buffer.id, ending);
 }
 
 void CudaMemory::destroy_pool(std::string_view pool) {
   for (Block& block : blocks_) {
-    if (block.pool != pool) continue;
+    if (block.pool != pool || block.is_released) continue;
     if (!block.is_free_in_pool) ledger_.mark_freed(block.id);
     block.is_released = true;
   }
@@ -109,7 +105,6 @@ void CudaMemory::collect() {
   constexpr std::size_t kQuarantineBytes = std::size_t{1} << 30;
   for (const Block& block : blocks_) {
     if (!block.is_released) continue;
-    if (block.is_pinned) continue;
     check_cuda(cudaMemset(block.data.get(), 0xFF, block.size_bytes), "cudaMemset");
     quarantine_.push_back(block);
     quarantine_bytes_ += block.size_bytes;

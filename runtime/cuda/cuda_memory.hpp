@@ -38,8 +38,8 @@ class CudaMemory {
   // From a pool: a block that was given back to it and is large enough, else fresh memory.
   Buffer allocate_from_pool(std::string_view name, std::string_view pool, std::size_t size_bytes);
 
-  // Marked freed now. A block of a pool stays there; another is poisoned by collect().
-  void release(const Buffer& buffer);
+  // Marked freed now. To its pool: the next to ask may have it. Else collect() poisons it.
+  void release(const Buffer& buffer, Ending ending);
   void destroy_pool(std::string_view pool);
 
   // A cudaFree as a program makes it, not relaxed: ApiError where a capture refuses it.
@@ -57,7 +57,6 @@ class CudaMemory {
     std::size_t size_bytes;
     std::uint32_t id;  // of its latest allocation
     std::string pool;  // "": none
-    bool is_pinned = false;
     bool is_free_in_pool = false;
     bool is_released = false;
   };

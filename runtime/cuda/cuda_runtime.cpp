@@ -32,8 +32,7 @@ std::optional<unsigned long long> capture_id(cudaStream_t stream) {
 CudaRuntime::CudaRuntime(int rank, int device) : rank_(rank), device_(device) {
   check_cuda(cudaSetDevice(device), "cudaSetDevice");
   check_cuda(cudaStreamCreateWithFlags(&transfer_, cudaStreamNonBlocking), "cudaStreamCreate");
-  fault_ = reinterpret_cast<Fault*>(memory_.allocate_pinned("fault", sizeof(Fault)).data);
-  *fault_ = {};
+  fault_ = make_pinned<Fault>();
 }
 
 CudaRuntime::~CudaRuntime() {
@@ -90,7 +89,13 @@ Buffer CudaRuntime::allocate_pinned(std::string_view name, std::size_t size_byte
   return memory_.allocate_pinned(name, size_bytes);
 }
 
-void CudaRuntime::free(const Buffer& buffer) { memory_.release(buffer); }
+// While its capture is in progress, memory of a pool goes back there.
+void CudaRuntime::free(const Buffer& buffer) {
+  const std::string& owner = memory_.ledger().at(buffer.id).owner;
+  const bool is_in_use = std::any_of(captures_.begin(), captures_.end(),
+                                     [&](const auto& capture) { return capture->pool == owner; });
+  memory_.release(buffer, is_in_use ? Ending::kToPool : Ending::kFreed);
+}
 
 void CudaRuntime::enqueue(Stream stream, const OpInfo& op, std::span<const std::byte> params) {
   const CudaOp* body = find_cuda_op(op);
@@ -98,7 +103,7 @@ void CudaRuntime::enqueue(Stream stream, const OpInfo& op, std::span<const std::
     throw StepError("backend_unavailable", std::string(op.name) + " has no GPU body");
   }
   enqueue_foreign(stream, op, params, [&](cudaStream_t at, const auto& launched) {
-    body->launch(params.data(), {.stream = at, .fault = fault_});
+    body->launch(params.data(), {.stream = at, .fault = fault_.get()});
     launched();
   });
 }
@@ -217,7 +222,7 @@ void CudaRuntime::make_call(ApiCall call, int handle) {
       return check_cuda(cudaFreeHost(memory), "cudaFreeHost");
     case ApiCall::kMemcpy: {
       Fault copied{};
-      return check_cuda(cudaMemcpy(&copied, fault_, sizeof(copied), cudaMemcpyDefault),
+      return check_cuda(cudaMemcpy(&copied, fault_.get(), sizeof(copied), cudaMemcpyDefault),
                         "cudaMemcpy");
     }
   }

@@ -15,6 +15,7 @@
 #include "runtime/cuda/cuda_memory.hpp"
 #include "runtime/cuda/graph_log.hpp"
 #include "runtime/cuda/op_times.hpp"
+#include "runtime/cuda/pinned.hpp"
 #include "runtime/runtime.hpp"
 
 namespace dcp {
@@ -66,7 +67,7 @@ class CudaRuntime final : public Runtime {
 
   bool is_idle() const;  // everything that was enqueued has run
 
-  Fault* fault() { return fault_; }
+  Fault* fault() { return fault_.get(); }
   int rank() const { return rank_; }
   int device() const { return device_; }
   std::vector<const GraphRecord*> live_graphs() const;
@@ -100,7 +101,7 @@ class CudaRuntime final : public Runtime {
   int rank_;
   int device_;
   CudaMemory memory_;
-  Fault* fault_ = nullptr;  // pinned
+  Pinned<Fault> fault_;
   cudaStream_t transfer_ = nullptr;
   std::vector<StreamState> streams_;
   std::vector<cudaEvent_t> events_;

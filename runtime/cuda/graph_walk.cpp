@@ -137,7 +137,7 @@ bool holds_address(const std::vector<std::byte>& bytes, const void* address) {
 }
 
 // A launcher may hand its kernel less than the params, in another order: addresses stay what they
-// are.
+// are. What an op declares at an offset from an address is not among them.
 bool is_given(const DeviceNode& node, const GraphNode& op) {
   if (op.op == &kOpInfo<MemcpyOp>) {
     MemcpyOp::Params params;
@@ -147,7 +147,7 @@ bool is_given(const DeviceNode& node, const GraphNode& op) {
   std::vector<Access> accesses;
   op.op->accesses(op.params.data(), accesses);
   return std::all_of(accesses.begin(), accesses.end(), [&](const Access& access) {
-    return access.size_bytes == 0 ||
+    return access.size_bytes == 0 || !holds_address(op.params, access.data) ||
            std::any_of(node.arguments.begin(), node.arguments.end(),
                        [&](const auto& bytes) { return holds_address(bytes, access.data); });
   });

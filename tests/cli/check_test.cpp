@@ -5,6 +5,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "core/safetensors.hpp"
 #include "tests/cli/program.hpp"
 #include "tests/harness/faulty_engine.hpp"
 
@@ -322,6 +323,80 @@ TEST_F(Check, FilesOfRanksAreOneDumpInWhateverOrder) {
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_THAT(outcome.out, HasSubstr("step.rank-0.safetensors: error: one file per rank, as its "
                                      "name says: rank 1 is missing\n"));
+}
+
+// Two layers in two ubatches; rows that are empty on a rank hold NaN, and their own rank's bound
+// masks them.
+constexpr const char* kDumped = R"(schema: 1
+world_size: 2
+model: tiny
+layers: 2
+strategy: [ag_rs, ag_ar, a2a, direct]
+graph: {capture_sizes: [2], ubatches: 2}
+batches:
+  pair: {seq_lens: [5, 2], query_start_loc: [0, 1, 2]}
+  many: {seq_lens: [5, 3, 2], query_start_loc: [0, 1, 4, 5]}
+steps:
+  - stub_attention: poison_empty
+  - capture: all
+  - replay: pair
+  - eager: many
+)";
+
+TEST_F(Check, StepsThatRunDumpsAreReadBackLayerByLayer) {
+  write("run.yaml", kDumped);
+  const std::string dump = "run '" + path("run.yaml") + "' --dump '" + path("dump") + "'";
+  ASSERT_EQ(run(dump).exit_code, 0) << text_of("out") << text_of("err");
+  const test::Outcome outcome = run("check '" + path("dump") + "'");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+  // Four strategies, two steps, two layers.
+  EXPECT_THAT(outcome.out, HasSubstr("16 cases, 128 checks passed, 0 failed, 0 files refused"));
+  EXPECT_THAT(outcome.out, HasSubstr("pass  step-3.layer-1            engine"));
+  const test::Outcome one = run("check '" + path("dump/run/a2a") + "' --filter step-2.layer-1");
+  EXPECT_THAT(one.out, HasSubstr("1 cases, 8 checks passed, 0 failed"));
+}
+
+TEST_F(Check, AWrongResultInADumpOfARunIsFoundInItsLayer) {
+  write("run.yaml", kDumped);
+  ASSERT_EQ(run("run '" + path("run.yaml") + "' --strategy a2a " + "--dump '" + path("dump") + "'")
+                .exit_code,
+            0);
+  const std::string file = path("dump/step-3.rank-1.safetensors");
+  TensorFile changed = read_safetensors(file);
+  for (StoredTensor& tensor : changed.tensors) {
+    if (tensor.name == "out") tensor.bytes.back() ^= std::byte{0x80};  // the last layer's last row
+  }
+  write_safetensors(file, changed);
+  const test::Outcome outcome = run("check '" + path("dump") + "'");
+  EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("FAIL  step-3.layer-1            engine"));
+  EXPECT_THAT(outcome.out, HasSubstr("4 cases, 31 checks passed, 1 failed"));
+}
+
+TEST_F(Check, ResultsOfContextAndNewTokensAreNotHeldToTheContextsPartials) {
+  write("run.yaml", R"(schema: 1
+world_size: 2
+model: {attention: gqa, num_heads: 4, num_kv_heads: 2, head_dim: 8}
+attention_split: context_then_new
+batches: {mixed: {seq_lens: [5, 3], query_start_loc: [0, 2, 5]}}
+steps: [stub_attention: poison_empty, eager: mixed]
+)");
+  ASSERT_EQ(run("run '" + path("run.yaml") + "' --dump '" + path("dump") + "'").exit_code, 0)
+      << text_of("out");
+  const test::Outcome outcome = run("check '" + path("dump") + "'");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 7 checks passed, 0 failed"));
+  EXPECT_THAT(outcome.out, Not(HasSubstr("engine")));
+}
+
+TEST_F(Check, InputsAndReferenceOfAStepAreNoDumpByThemselves) {
+  write("run.yaml", kDumped);
+  ASSERT_EQ(run("run '" + path("run.yaml") + "' --strategy a2a " + "--dump '" + path("dump") + "'")
+                .exit_code,
+            0);
+  const test::Outcome outcome = run("check '" + path("dump/step-2.inputs.safetensors") + "'");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.out, HasSubstr("the tensor 'partial_out' is missing"));
 }
 
 TEST_F(Check, AFilterWithoutACaseIsBadUsage) {

@@ -157,6 +157,10 @@ TEST(CommandLine, BackendsThatThisBuildLacksAreRefused) {
   }
   EXPECT_THAT(run_refusal({"--backend", "hots"}), HasSubstr("(did you mean 'host'?)"));
   EXPECT_THAT(run_refusal({"--comm", "nccl"}), HasSubstr("'--comm' needs '--backend cuda'"));
+  EXPECT_THAT(run_refusal({"--wait-bound", "500"}),
+              HasSubstr("'--wait-bound' needs '--backend cuda'"));
+  EXPECT_THAT(run_refusal({"--backend", "cuda", "--wait-bound", "0"}),
+              HasSubstr("'--wait-bound' takes a whole number from 1, not '0'"));
   EXPECT_THAT(run_refusal({"--comm", "ncll"}), HasSubstr("(did you mean 'nccl'?)"));
 }
 
@@ -182,8 +186,9 @@ TEST(CommandLine, HelpAndVersionNeedNoCommand) {
 
 TEST(CommandLine, HelpNamesEveryCommandAndOption) {
   const std::string text = help_text(kCommands);
-  for (const char* word : {"run PATH...", "doctor", "--backend", "--comm", "--strategy", "--set",
-                           "--seed", "--json", "--jobs", "--filter", "--no-color", "--verbose"}) {
+  for (const char* word :
+       {"run PATH...", "doctor", "--backend", "--comm", "--wait-bound", "--strategy", "--set",
+        "--seed", "--json", "--jobs", "--filter", "--no-color", "--verbose"}) {
     EXPECT_THAT(text, HasSubstr(word));
   }
   EXPECT_THAT(text, Not(HasSubstr("doctor PATH")));

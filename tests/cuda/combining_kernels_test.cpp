@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tests/cuda/arena.hpp"
+#include "tests/cuda/close.hpp"
 
 namespace dcp {
 namespace {
@@ -11,26 +12,6 @@ namespace {
 constexpr DType kDTypes[] = {DType::kBf16, DType::kFp16, DType::kFp32};
 
 class CombiningKernels : public GpuTest {};
-
-// Distance of one rounding of `dtype` at `value`.
-double ulp(DType dtype, double value) {
-  const double digits = dtype == DType::kFp32 ? 24 : dtype == DType::kFp16 ? 11 : 8;
-  const double magnitude = std::max(std::abs(value), dtype == DType::kFp16 ? 0x1p-14 : 0x1p-126);
-  return std::ldexp(1.0, std::ilogb(magnitude) + 1 - static_cast<int>(digits));
-}
-
-void expect_close(const std::byte* gpu, const std::byte* host, DType dtype, std::size_t count,
-                  double slack, const std::string& what) {
-  for (std::size_t i = 0; i < count; ++i) {
-    const double a = load_element(gpu, dtype, i);
-    const double b = load_element(host, dtype, i);
-    if (std::isnan(a) && std::isnan(b)) continue;
-    if (a == b) continue;
-    // One rounding of the result, and the terms' own errors, which are relative to the terms.
-    ASSERT_LE(std::abs(a - b), ulp(dtype, std::max(std::abs(a), std::abs(b))) + slack)
-        << what << " element " << i << ": GPU " << a << ", host " << b;
-  }
-}
 
 // Lses of [rows][states]: spread, equal, -inf, NaN and +inf ones.
 void set_lses(Arena& arena, std::size_t offset, std::size_t count) {
@@ -144,66 +125,6 @@ TEST_F(CombiningKernels, CombineAgreesWithTheHostForEveryShapeAndStride) {
       }
     }
   }
-}
-
-TEST_F(CombiningKernels, CombineInTheSlotAgreesWithTheHost) {
-  constexpr std::uint32_t kSlots = 2;
-  constexpr std::uint32_t kEpoch = 7;  // slot 1
-  std::uint32_t* abort = nullptr;
-  ASSERT_EQ(cudaMallocHost(reinterpret_cast<void**>(&abort), sizeof(*abort)), cudaSuccess);
-  *abort = 0;
-  for (const DType dtype : kDTypes) {
-    for (const int world_size : {2, 7, 8, 9, 64}) {
-      for (const int dim : {8, 24, 512, 576}) {
-        for (int variant = 0; variant < 4; ++variant) {
-          Arena arena;
-          const std::int64_t tokens = variant == 0 ? 1 : 50;
-          const int heads = 1 + variant;
-          const std::size_t rows = kSlots * world_size * (tokens + 1) * heads;
-          const auto payload = arena.add_random(rows * dim, dtype);
-          const auto lses = arena.add_random(rows, DType::kFp32, 4.0f);
-          set_lses(arena, lses, rows);
-          const auto signals =
-              arena.add_values(std::vector<std::int32_t>(kSlots * world_size, kEpoch));
-          const auto state = arena.add(sizeof(ExchangeState));
-          const ExchangeState begun{kEpoch, kEpoch, kEpoch - 1, 0};
-          std::memcpy(arena.host() + state, &begun, sizeof(begun));
-          const std::int64_t step = variant == 3 ? 2 : 1;  // element stride
-          const auto out = arena.add(tokens * heads * dim * step * size_bytes(dtype));
-          const auto lse = arena.add(tokens * heads * 4);
-          const auto gpu = run_both<DirectCombine>(arena, [&](std::byte* base) {
-            return DirectCombine::Params{
-                .payload = base + payload,
-                .lse_slots = reinterpret_cast<float*>(base + lses),
-                .signals = reinterpret_cast<std::uint32_t*>(base + signals),
-                .state = reinterpret_cast<ExchangeState*>(base + state),
-                .out = {base + out, {0, heads * dim * step, dim * step, step, heads}, dtype},
-                .lse = reinterpret_cast<float*>(base + lse),
-                .stores = nullptr,
-                .bound = {.abort = abort, .timeout_ns = 1'000'000'000, .max_blocks = 5},
-                .num_tokens = tokens,
-                .max_num_tokens = tokens + 1,
-                .heads_per_rank = heads,
-                .head_dim = dim,
-                .world_size = world_size,
-                .rank = 0,
-                .ubatch = 0,
-                .num_slots = kSlots,
-                .base = variant == 2 ? LseBase::kTwo : LseBase::kE};
-          });
-          const std::string what = std::string(name(dtype)) + " N " + std::to_string(world_size) +
-                                   " D " + std::to_string(dim) + " variant " +
-                                   std::to_string(variant);
-          expect_close(&gpu[out], arena.host() + out, dtype, tokens * heads * dim * step, 1e-5,
-                       what);
-          expect_close(&gpu[lse], arena.host() + lse, DType::kFp32, tokens * heads, 1e-5, what);
-          EXPECT_EQ(std::memcmp(&gpu[state], arena.host() + state, sizeof(begun)), 0) << what;
-          ASSERT_EQ(arena.fault().kind, 0u) << describe(arena.fault());
-        }
-      }
-    }
-  }
-  cudaFreeHost(abort);
 }
 
 TEST_F(CombiningKernels, ASingleRankPassesThroughToTheBit) {

@@ -2,6 +2,7 @@
 // the host bodies leave there, and touches nothing else.
 #include "kernels/exchange_state.hpp"
 #include "tests/cuda/arena.hpp"
+#include "tests/cuda/close.hpp"
 
 namespace dcp {
 namespace {
@@ -76,26 +77,6 @@ struct Exchange {
     return params;
   }
 
-  DirectSend::Params send(std::byte* base) const {
-    const DirectDispatch::Params rows = dispatch(base);
-    DirectSend::Params params{};
-    params.out = rows.out;
-    params.lse = rows.lse;
-    params.payload = rows.payload;
-    params.lse_slots = rows.lse_slots;
-    params.signals = publish(base).signals;
-    params.state = reinterpret_cast<ExchangeState*>(base + state);
-    params.batch = rows.batch;
-    params.num_tokens = num_tokens;
-    params.max_num_tokens = max_num_tokens;
-    params.num_heads = num_heads();
-    params.head_dim = head_dim;
-    params.world_size = world_size;
-    params.rank = rank;
-    params.num_slots = kSlots;
-    return params;
-  }
-
   DirectPublish::Params publish(std::byte* base) const {
     DirectPublish::Params params{};
     params.state = reinterpret_cast<ExchangeState*>(base + state);
@@ -131,7 +112,7 @@ class DirectKernels : public GpuTest {
   static void for_each_exchange(const Body& body) {
     int variant = 0;
     for (const DType dtype : kDTypes) {
-      for (const int world_size : {2, 3, 8}) {
+      for (const int world_size : {2, 3, 8, 9}) {
         for (const int dim : {8, 24, 512, 576}) {
           Exchange exchange{.world_size = world_size,
                             .rank = variant % world_size,
@@ -163,14 +144,136 @@ TEST_F(DirectKernels, DispatchStoresTheHostsBytesIntoEveryRanksSlot) {
   });
 }
 
-TEST_F(DirectKernels, SendLeavesTheHostsBytesFlagsAndEpochAndTheCounterAtZero) {
-  for_each_exchange([](Arena& arena, const Exchange& exchange) {
+// All ranks of one exchange in one node, each with the memory of all in the same arena.
+struct WholeExchange {
+  const Exchange& form;
+  int num_blocks;
+  LseBase base;
+  std::uint32_t* abort;
+
+  struct RankMemory {
+    std::size_t out, lse, state, combined, combined_lse;
+  };
+  std::size_t signals = 0;
+  std::vector<RankMemory> ranks = {};
+
+  std::size_t signals_of_a_rank() const {
+    return std::size_t{kSlots} * static_cast<std::size_t>(num_blocks * form.world_size);
+  }
+
+  void add_to(Arena& arena) {
+    const auto rows = static_cast<std::size_t>(form.num_tokens) * form.num_heads();
+    signals = arena.add(form.world_size * signals_of_a_rank() * sizeof(std::uint32_t));
+    std::memset(arena.host() + signals, 0,
+                form.world_size * signals_of_a_rank() * sizeof(std::uint32_t));
+    for (int rank = 0; rank < form.world_size; ++rank) {
+      const auto out = arena.add_random(rows * form.head_dim, form.dtype);
+      const auto lse = arena.add_random(rows, form.lse_dtype, 5.0f);
+      const auto state = arena.add(sizeof(ExchangeState));
+      const ExchangeState begin{form.epoch, form.epoch, form.epoch, 0};
+      std::memcpy(arena.host() + state, &begin, sizeof(begin));
+      const auto combined = arena.add(rows / form.world_size * form.row_bytes());
+      const auto combined_lse = arena.add(rows / form.world_size * sizeof(float));
+      ranks.push_back({out, lse, state, combined, combined_lse});
+    }
+  }
+
+  DirectExchange::Params params(std::byte* base_address, int rank) const {
+    const RankMemory& own = ranks[static_cast<std::size_t>(rank)];
+    auto* const state = reinterpret_cast<ExchangeState*>(base_address + own.state);
+    const auto signals_at = [&](int peer) {
+      return reinterpret_cast<std::uint32_t*>(base_address + signals) + peer * signals_of_a_rank();
+    };
+    DirectExchange::Params params{};
+    params.send = form.dispatch(base_address);
+    params.send.out.data = base_address + own.out;
+    params.send.lse.data = base_address + own.lse;
+    params.send.state = state;
+    params.send.rank = rank;
+    params.publish.state = state;
+    for (int peer = 0; peer < form.world_size; ++peer) {
+      params.publish.signals.at[peer] = signals_at(peer);
+    }
+    params.publish.world_size = form.world_size;
+    params.publish.rank = rank;
+    params.publish.num_slots = kSlots;
+    params.publish.num_blocks = num_blocks;
+    params.wait = {.state = state,
+                   .signals = signals_at(rank),
+                   .stores = nullptr,
+                   .bound = {.abort = abort, .timeout_ns = 2'000'000'000, .max_blocks = 5},
+                   .world_size = form.world_size,
+                   .rank = rank,
+                   .ubatch = 0,
+                   .num_slots = kSlots,
+                   .num_blocks = num_blocks};
+    params.out = {base_address + own.combined, token_major(form.heads_per_rank, form.head_dim),
+                  form.dtype};
+    params.lse = reinterpret_cast<float*>(base_address + own.combined_lse);
+    params.base = base;
+    return params;
+  }
+
+  void run_on_host(Arena& arena) const {
+    for (int rank = 0; rank < form.world_size; ++rank) {
+      DirectExchange::arrive(params(arena.host(), rank));
+    }
+    for (int rank = 0; rank < form.world_size; ++rank) {
+      ASSERT_TRUE(DirectExchange::ready(params(arena.host(), rank)));
+      DirectExchange::run(params(arena.host(), rank));
+    }
+  }
+
+  // Ranks whose kernels wait for each other: a stream for each.
+  std::vector<std::byte> run_on_gpu(Arena& arena) const {
+    std::vector<cudaStream_t> streams(ranks.size());
+    for (cudaStream_t& stream : streams) cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
+    auto bytes = arena.on_gpu([&](std::byte* base_address, const Launch& at) {
+      cudaDeviceSynchronize();
+      for (int rank = 0; rank < form.world_size; ++rank) {
+        launch(params(base_address, rank),
+               {.stream = streams[static_cast<std::size_t>(rank)], .fault = at.fault});
+      }
+    });
+    for (const cudaStream_t stream : streams) cudaStreamDestroy(stream);
+    return bytes;
+  }
+};
+
+TEST_F(DirectKernels, ExchangeInOneNodeLeavesTheHostsSlotsAndEpochsAndAgreesOnTheResult) {
+  std::uint32_t* abort = nullptr;
+  ASSERT_EQ(cudaMallocHost(reinterpret_cast<void**>(&abort), sizeof(*abort)), cudaSuccess);
+  *abort = 0;
+  int variant = 0;
+  for_each_exchange([&](Arena& arena, const Exchange& exchange) {
+    ++variant;
+    WholeExchange whole{.form = exchange,
+                        .num_blocks = 1 + variant % 8,
+                        .base = variant % 2 == 0 ? LseBase::kE : LseBase::kTwo,
+                        .abort = abort};
+    whole.add_to(arena);
     for (int times = 0; times < 3; ++times) {
-      const auto gpu =
-          run_both<DirectSend>(arena, [&](std::byte* base) { return exchange.send(base); });
-      ASSERT_EQ(first_difference(gpu, arena.host_bytes()), -1);
+      const auto gpu = whole.run_on_gpu(arena);
+      whole.run_on_host(arena);
+      ASSERT_EQ(arena.fault().kind, 0u) << describe(arena.fault());
+      const auto expect_same = [&](std::size_t offset, std::size_t size_bytes, const char* what) {
+        EXPECT_EQ(std::memcmp(&gpu[offset], arena.host() + offset, size_bytes), 0)
+            << what << ", time " << times;
+      };
+      const auto rows = static_cast<std::size_t>(exchange.num_tokens * exchange.heads_per_rank);
+      const std::size_t slots = exchange.world_size * exchange.slot_rows();
+      expect_same(exchange.payload, slots * exchange.row_bytes(), "payload");
+      expect_same(exchange.lse_slots, slots * sizeof(float), "lse_slots");
+      for (const auto& rank : whole.ranks) {
+        expect_same(rank.state, sizeof(ExchangeState), "state");
+        expect_close(&gpu[rank.combined], arena.host() + rank.combined, exchange.dtype,
+                     static_cast<std::int64_t>(rows * exchange.head_dim), 1e-5, "combined");
+        expect_close(&gpu[rank.combined_lse], arena.host() + rank.combined_lse, DType::kFp32,
+                     static_cast<std::int64_t>(rows), 1e-5, "combined lse");
+      }
     }
   });
+  cudaFreeHost(abort);
 }
 
 TEST_F(DirectKernels, ReadTakesTheHostsBytesAndLeavesTheCounterAtZero) {

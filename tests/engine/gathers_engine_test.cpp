@@ -62,7 +62,7 @@ TEST(GatherStages, TheFusedFormHasTwoNodesForEachExchange) {
       std::string(kDirect) + "direct: {form: fused}\nkv_gather: {tokens: 4, dim: 16}\n";
   EXPECT_EQ(Running(keys, "direct").ops(),
             (Ops{"kv_append", "direct_kv_send", "direct_kv_take", "direct_query_send",
-                 "direct_query_wait", "mla_attention", "direct_send", "direct_combine"}));
+                 "direct_query_wait", "mla_attention", "direct_exchange"}));
 }
 
 TEST(GatherStages, KvGatherIsDirectWhereQueryOrCombineStoreToPeers) {

@@ -1,5 +1,6 @@
 // The container, and the engine dump in it, as one file for all ranks and as a rank's own.
 #include "core/safetensors.hpp"
+#include "harness/dump_layers.hpp"
 #include "harness/engine_dump.hpp"
 #include "tests/fuzz/target.hpp"
 
@@ -26,9 +27,13 @@ void read_dump(std::string_view bytes, bool one_rank) {
     num_bytes += size;
   }
   fuzz::require(num_bytes < bytes.size(), "tensors hold more bytes than the file");
-  std::vector<EngineDumpPart> parts;
-  parts.push_back(engine_dump_part(fuzz::kFile, std::move(file), one_rank));
-  join_engine_dump(std::move(parts), one_rank).masked_partials();
+  std::vector<TensorFile> layers = {std::move(file)};
+  if (one_rank) layers = split_layers(fuzz::kFile, std::move(layers.front()));
+  for (TensorFile& layer : layers) {
+    std::vector<EngineDumpPart> parts;
+    parts.push_back(engine_dump_part(fuzz::kFile, std::move(layer), one_rank));
+    join_engine_dump(std::move(parts), one_rank).masked_partials();
+  }
 }
 
 }  // namespace

@@ -238,8 +238,45 @@ TEST_F(EngineDumpFile, ARankHasItsOwnHeadsOrAll) {
     reshape(file, "lse", {6, 4});
   }
   EXPECT_EQ(refusal(files, true), "read");
-  EXPECT_TRUE(
-      read_engine_dump({path("0"), path("1"), path("2"), path("3")}, true).engine.keeps_all_heads);
+  EXPECT_TRUE(read_engine_dump({path("0"), path("1"), path("2"), path("3")}, true)
+                  .front()
+                  .engine.keeps_all_heads);
+}
+
+// The rank's file, with a leading [layers] of `num_layers` alike.
+TensorFile layered(TensorFile file, std::int64_t num_layers) {
+  for (StoredTensor& tensor : file.tensors) {
+    if (tensor.name == "seq_lens" || tensor.name == "query_start_loc") continue;
+    const std::vector<std::byte> layer = tensor.bytes;
+    tensor.shape.insert(tensor.shape.begin(), num_layers);
+    for (std::int64_t i = 1; i < num_layers; ++i) {
+      tensor.bytes.insert(tensor.bytes.end(), layer.begin(), layer.end());
+    }
+  }
+  return file;
+}
+
+TEST_F(EngineDumpFile, LayersOfRanksAreOneDumpEach) {
+  std::vector<TensorFile> files;
+  for (int rank = 0; rank < 4; ++rank) files.push_back(layered(dump_.file_of_rank(rank), 3));
+  ASSERT_EQ(refusal(files, true), "read");
+  const auto dumps = read_engine_dump({path("0"), path("1"), path("2"), path("3")}, true);
+  ASSERT_EQ(dumps.size(), 3u);
+  EXPECT_EQ(dumps[2].partials.out_at(1, 2, 3, 4), dumps[0].partials.out_at(1, 2, 3, 4));
+  EXPECT_EQ(dumps[2].partials.lse_at(3, 5, 1), dump_.partial_lse[DumpCase::index(3, 5, 1)]);
+  EXPECT_EQ(dumps[1].masked, dumps[0].masked);
+}
+
+TEST_F(EngineDumpFile, LayersMustBeThoseOfAllTensorsAndRanks) {
+  std::vector<TensorFile> files;
+  for (int rank = 0; rank < 4; ++rank) files.push_back(layered(dump_.file_of_rank(rank), 3));
+  files[2] = layered(dump_.file_of_rank(2), 2);
+  EXPECT_THAT(refusal(files, true), HasSubstr("the number of layers is not that of"));
+  reshape(files[0], "partial_lse", {2, 6, 4});
+  EXPECT_THAT(refusal(files, true),
+              HasSubstr("tensor 'partial_lse': the 3 layers of 'partial_out' expected"));
+  reshape(files[0], "partial_out", {2000, 6, 4, 8});
+  EXPECT_THAT(refusal(files, true), HasSubstr("layers in 1 .. 1024 expected, 2000 found"));
 }
 
 TEST_F(EngineDumpFile, AnLseOfSixteenBitsIsWidenedExactly) {
@@ -248,7 +285,7 @@ TEST_F(EngineDumpFile, AnLseOfSixteenBitsIsWidenedExactly) {
     tensor(file, "partial_lse") =
         DumpCase::tensor("partial_lse", {4, 6, 4}, dump_.partial_lse, dtype);
     ASSERT_EQ(refusal({file}, false), "read");
-    const EngineDump read = read_engine_dump({path("0")}, false);
+    const EngineDump read = read_engine_dump({path("0")}, false).front();
     EXPECT_EQ(read.partials.lse_at(1, 2, 3),
               round_to(dtype, dump_.partial_lse[DumpCase::index(1, 2, 3)]));
   }
@@ -259,7 +296,7 @@ TEST_F(EngineDumpFile, RowsAreMaskedByTheirBoundWhereTheInterleaveIsKnown) {
   for (const bool known : {false, true}) {
     if (known) file.metadata["interleave"] = "1";
     ASSERT_EQ(refusal({file}, false), "read");
-    const EngineDump read = read_engine_dump({path("0")}, false);
+    const EngineDump read = read_engine_dump({path("0")}, false).front();
     for (int rank = 0; rank < DumpCase::kRanks; ++rank) {
       for (int row = 0; row < DumpCase::kRows; ++row) {
         EXPECT_EQ(read.masked[static_cast<std::size_t>(rank)][static_cast<std::size_t>(row)],
@@ -268,6 +305,20 @@ TEST_F(EngineDumpFile, RowsAreMaskedByTheirBoundWhereTheInterleaveIsKnown) {
       }
     }
   }
+}
+
+// Contexts of 7 keys, 1 and 0 on ranks that hold shares of 9, 3 and 1.
+TEST_F(EngineDumpFile, RowsOfAContextAreMaskedByItsKeysAlone) {
+  TensorFile file = dump_.file();
+  file.metadata["interleave"] = "1";
+  file.metadata["attention_split"] = "context_then_new";
+  ASSERT_EQ(refusal({file}, false), "read");
+  const EngineDump read = read_engine_dump({path("0")}, false).front();
+  EXPECT_EQ(read.masked[0], (std::vector<bool>{false, false, false, false, true, true}));
+  for (const std::size_t rank : {1, 2, 3}) {
+    EXPECT_EQ(read.masked[rank], (std::vector<bool>{false, false, true, true, true, true})) << rank;
+  }
+  EXPECT_FALSE(read.has_out());
 }
 
 TEST_F(EngineDumpFile, HugeFilesAreRefusedBeforeMemoryIsShort) {

@@ -109,7 +109,8 @@ TEST_F(StepDumpTest, TensorsHaveTheNamesAndShapesOfTheFormat) {
                                           {"recv", {2, 4, 4, 18}},
                                           {"out", {2, 4, 4, 16}},
                                           {"lse", {2, 4, 4}},
-                                          {"seq_lens", {2}}}));
+                                          {"seq_lens", {2}},
+                                          {"query_start_loc", {3}}}));
   EXPECT_EQ(shapes(file("step-1.reference")),
             (std::map<std::string, Shape>{{"out", {2, 4, 8, 16}}, {"lse", {2, 4, 8}}}));
   EXPECT_EQ(file("step-3.inputs").find("q")->shape, (Shape{2, 3, 8, 24}));  // eager: no padding
@@ -149,8 +150,34 @@ TEST_F(StepDumpTest, EveryFileSaysWhatRan) {
                                                   {"dtype", "bf16"},
                                                   {"world_size", "2"},
                                                   {"attention", "mla"},
+                                                  {"attention_split", "none"},
+                                                  {"combined_by", "a2a"},
+                                                  {"interleave", "1"},
                                                   {"set", "layers=2\n"}}));
   }
+}
+
+// Four rows do not fit in the direct exchange's room of two.
+TEST_F(StepDumpTest, AFileSaysWhatCombinedWhereTheStrategyFellBack) {
+  run(R"(schema: 1
+world_size: 2
+model: tiny
+direct: {fallback: ag_rs}
+graph: {max_num_tokens: 2}
+batches:
+  two: {seq_lens: [5, 3]}
+  four: {seq_lens: [5, 3, 2, 7], local_seq_lens: [[2, 1, 1, 7], [3, 2, 1, 0]]}
+steps:
+  - eager: two
+  - eager: four
+)",
+      "direct");
+  EXPECT_EQ(file("step-0.rank-0").metadata.at("combined_by"), "direct");
+  EXPECT_EQ(file("step-1.rank-0").metadata.at("combined_by"), "ag_rs");
+  EXPECT_EQ(file("step-1.rank-0").metadata.at("strategy"), "direct");
+  // Keys that were dealt by hand follow no interleave.
+  EXPECT_EQ(file("step-0.rank-0").metadata.count("interleave"), 1u);
+  EXPECT_EQ(file("step-1.rank-0").metadata.count("interleave"), 0u);
 }
 
 // Row 2 is the last token of request 1 and sees its 3 keys; row 1 sees 2 of them.

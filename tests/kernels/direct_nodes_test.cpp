@@ -1,19 +1,19 @@
-// A direct exchange in two nodes leaves what the five operations leave: the bytes in every rank's
+// A direct exchange in one node leaves what the six operations leave: the bytes in every rank's
 // slots, flags and state, and the bits of the result.
 #include <gtest/gtest.h>
 
 #include <random>
 
 #include "kernels/a2a_combine.hpp"
-#include "kernels/direct_combine.hpp"
+#include "kernels/direct_exchange.hpp"
 #include "kernels/direct_read.hpp"
-#include "kernels/direct_send.hpp"
 #include "tests/kernels/tensor.hpp"
 
 namespace dcp::test {
 namespace {
 
 constexpr std::uint32_t kSlots = 2;
+constexpr int kBlocks = 3;  // with flags of their own, of which the host has one
 constexpr std::int64_t kTokens = 4;
 constexpr std::int64_t kMaxTokens = 5;
 
@@ -45,7 +45,7 @@ class DirectNodes : public testing::TestWithParam<std::tuple<DType, int, LseBase
                                         Tensor(dtype(), kTokens * kHeadsPerRank * kDim),
                                         Tensor(DType::kFp32, kTokens * kHeadsPerRank)});
       for (std::uint32_t slot = 0; slot < kSlots; ++slot) {
-        each.signals.insert(each.signals.end(), static_cast<std::size_t>(world_size()),
+        each.signals.insert(each.signals.end(), static_cast<std::size_t>(kBlocks * world_size()),
                             flag_at_rest(epoch, slot, kSlots));
       }
     }
@@ -57,46 +57,45 @@ class DirectNodes : public testing::TestWithParam<std::tuple<DType, int, LseBase
     return {kBoundaries, rank % 2 == 1 ? kOddLengths : kEvenLengths, nullptr, 3};
   }
 
-  DirectSend::Params send(std::vector<RankMemory>& ranks, int rank, const Tensor& out,
-                          const Tensor& lse) const {
-    DirectSend::Params params{};
-    params.out = {out.data(), token_major(num_heads(), kDim), dtype()};
-    params.lse = {lse.data(), token_major(num_heads(), 1), DType::kFp32};
+  DirectExchange::Params exchange(std::vector<RankMemory>& ranks, int rank, const Tensor& out,
+                                  const Tensor& lse) const {
+    DirectExchange::Params params{};
+    DirectDispatch::Params& send = params.send;
+    send.out = {out.data(), token_major(num_heads(), kDim), dtype()};
+    send.lse = {lse.data(), token_major(num_heads(), 1), DType::kFp32};
     for (int peer = 0; peer < world_size(); ++peer) {
-      params.payload.at[peer] = ranks[peer].payload.data();
-      params.lse_slots.at[peer] = static_cast<float*>(ranks[peer].lse_slots.data());
-      params.signals.at[peer] = ranks[peer].signals.data();
+      send.payload.at[peer] = ranks[peer].payload.data();
+      send.lse_slots.at[peer] = static_cast<float*>(ranks[peer].lse_slots.data());
+      params.publish.signals.at[peer] = ranks[peer].signals.data();
     }
-    params.state = &ranks[rank].state;
-    params.batch = batch(rank);
-    params.num_tokens = kTokens;
-    params.max_num_tokens = kMaxTokens;
-    params.num_heads = num_heads();
-    params.head_dim = kDim;
-    params.world_size = world_size();
-    params.rank = rank;
-    params.num_slots = kSlots;
+    RankMemory& own = ranks[rank];
+    send.state = &own.state;
+    send.batch = batch(rank);
+    send.num_tokens = kTokens;
+    send.max_num_tokens = kMaxTokens;
+    send.num_heads = num_heads();
+    send.head_dim = kDim;
+    send.world_size = world_size();
+    send.rank = rank;
+    send.num_slots = kSlots;
+    params.publish.state = &own.state;
+    params.publish.world_size = world_size();
+    params.publish.rank = rank;
+    params.publish.num_slots = kSlots;
+    params.publish.num_blocks = kBlocks;
+    params.wait = {.state = &own.state,
+                   .signals = own.signals.data(),
+                   .stores = nullptr,
+                   .bound = {},
+                   .world_size = world_size(),
+                   .rank = rank,
+                   .ubatch = 0,
+                   .num_slots = kSlots,
+                   .num_blocks = kBlocks};
+    params.out = {own.out.data(), token_major(kHeadsPerRank, kDim), dtype()};
+    params.lse = static_cast<float*>(own.lse.data());
+    params.base = std::get<2>(GetParam());
     return params;
-  }
-
-  DirectCombine::Params combine(RankMemory& memory, int rank) const {
-    return {.payload = memory.payload.data(),
-            .lse_slots = static_cast<const float*>(memory.lse_slots.data()),
-            .signals = memory.signals.data(),
-            .state = &memory.state,
-            .out = {memory.out.data(), token_major(kHeadsPerRank, kDim), dtype()},
-            .lse = static_cast<float*>(memory.lse.data()),
-            .stores = nullptr,
-            .bound = {},
-            .num_tokens = kTokens,
-            .max_num_tokens = kMaxTokens,
-            .heads_per_rank = kHeadsPerRank,
-            .head_dim = kDim,
-            .world_size = world_size(),
-            .rank = rank,
-            .ubatch = 0,
-            .num_slots = kSlots,
-            .base = std::get<2>(GetParam())};
   }
 
   void read_and_combine(RankMemory& memory) const {
@@ -136,27 +135,32 @@ Tensor random_rows(DType dtype, std::int64_t count, std::mt19937& random) {
   return rows;
 }
 
-TEST_P(DirectNodes, TwoLeaveWhatTheOperationsLeave) {
+TEST_P(DirectNodes, OneLeavesWhatTheOperationsLeave) {
   for (const std::uint32_t epoch : {6u, 7u, 0xFFFFFFFEu, 0xFFFFFFFFu}) {
     std::mt19937 random(epoch);
     auto in_steps = memory(epoch);
-    auto in_nodes = memory(epoch);
+    auto in_a_node = memory(epoch);
+    std::vector<DirectExchange::Params> nodes;
+    std::vector<Tensor> outs, lses;
     for (int rank = 0; rank < world_size(); ++rank) {
-      const Tensor out = random_rows(dtype(), kTokens * num_heads() * kDim, random);
-      const Tensor lse = random_rows(DType::kFp32, kTokens * num_heads(), random);
-      const DirectSend::Params steps = send(in_steps, rank, out, lse);
-      DirectAdvance::run(steps.advance());
-      DirectDispatch::run(steps.dispatch());
-      DirectPublish::run(steps.publish());
-      DirectSend::run(send(in_nodes, rank, out, lse));
-      EXPECT_EQ(DirectCombine::ready(combine(in_nodes[0], 0)), rank == world_size() - 1);
+      outs.push_back(random_rows(dtype(), kTokens * num_heads() * kDim, random));
+      lses.push_back(random_rows(DType::kFp32, kTokens * num_heads(), random));
+    }
+    for (int rank = 0; rank < world_size(); ++rank) {
+      const auto steps = exchange(in_steps, rank, outs[rank], lses[rank]);
+      DirectAdvance::run({.state = steps.publish.state, .num_slots = kSlots});
+      DirectDispatch::run(steps.send);
+      DirectPublish::run(steps.publish);
+      nodes.push_back(exchange(in_a_node, rank, outs[rank], lses[rank]));
+      DirectExchange::arrive(nodes.back());
+      EXPECT_EQ(DirectExchange::ready(nodes[0]), rank == world_size() - 1);
     }
     for (int rank = 0; rank < world_size(); ++rank) {
       read_and_combine(in_steps[rank]);
-      ASSERT_TRUE(DirectCombine::ready(combine(in_nodes[rank], rank)));
-      DirectCombine::run(combine(in_nodes[rank], rank));
+      ASSERT_TRUE(DirectExchange::ready(nodes[rank]));
+      DirectExchange::run(nodes[rank]);
       const RankMemory& want = in_steps[rank];
-      const RankMemory& got = in_nodes[rank];
+      const RankMemory& got = in_a_node[rank];
       EXPECT_EQ(got.payload, want.payload) << "rank " << rank;
       EXPECT_EQ(got.lse_slots, want.lse_slots) << "rank " << rank;
       EXPECT_EQ(got.signals, want.signals) << "rank " << rank;
@@ -170,28 +174,38 @@ TEST_P(DirectNodes, TwoLeaveWhatTheOperationsLeave) {
   }
 }
 
-TEST_P(DirectNodes, DeclareWhatTheOperationsDeclare) {
+TEST_P(DirectNodes, DeclaresWhatTheOperationsDeclare) {
   auto ranks = memory(0);
   const Tensor rows = Tensor(dtype(), kTokens * num_heads() * kDim);
   const Tensor lse = Tensor(DType::kFp32, kTokens * num_heads());
-  const DirectSend::Params params = send(ranks, 0, rows, lse);
-  std::vector<Access> all, dispatched, published;
-  DirectSend::accesses(params, all);
-  DirectDispatch::accesses(params.dispatch(), dispatched);
-  DirectPublish::accesses(params.publish(), published);
-  const auto of = [](const std::vector<Access>& accesses, std::string_view argument) {
+  const DirectExchange::Params params = exchange(ranks, 0, rows, lse);
+  std::vector<Access> all, parts;
+  DirectExchange::accesses(params, all);
+  DirectDispatch::accesses(params.send, parts);
+  DirectPublish::accesses(params.publish, parts);
+  DirectWait::accesses(params.wait, parts);
+  const auto of = [](const std::vector<Access>& accesses, std::string_view argument, Mode mode) {
     std::size_t bytes = 0;
     for (const Access& access : accesses) {
-      bytes += access.argument == argument ? access.size_bytes : 0;
+      const bool is_meant = access.argument == argument && access.mode == mode;
+      bytes += is_meant ? access.size_bytes : 0;
     }
     return bytes;
   };
-  for (const std::string_view argument : {"out", "lse", "payload", "lse_slots"}) {
-    EXPECT_EQ(of(all, argument), of(dispatched, argument)) << argument;
-    EXPECT_GT(of(all, argument), 0u) << argument;
+  for (const std::string_view argument : {"payload", "lse_slots", "signals"}) {
+    EXPECT_EQ(of(all, argument, Mode::kWrite), of(parts, argument, Mode::kWrite)) << argument;
+    EXPECT_GT(of(all, argument, Mode::kWrite), 0u) << argument;
   }
-  EXPECT_EQ(of(all, "signals"), of(published, "signals"));
-  EXPECT_EQ(of(all, "state"), sizeof(ExchangeState));
+  for (const std::string_view argument : {"out", "lse", "signals"}) {
+    EXPECT_EQ(of(all, argument, Mode::kRead), of(parts, argument, Mode::kRead)) << argument;
+    EXPECT_GT(of(all, argument, Mode::kRead), 0u) << argument;
+  }
+  const std::size_t row = kDim * size_bytes(dtype());
+  const std::size_t num_combined = kTokens * kHeadsPerRank;
+  EXPECT_EQ(of(all, "payload", Mode::kRead), kSlots * world_size() * num_combined * row);
+  EXPECT_EQ(of(all, "combined", Mode::kWrite), num_combined * row);
+  EXPECT_EQ(of(all, "combined_lse", Mode::kWrite), num_combined * sizeof(float));
+  EXPECT_EQ(of(all, "state", Mode::kReadWrite), sizeof(ExchangeState));
 }
 
 INSTANTIATE_TEST_SUITE_P(Kernels, DirectNodes,
