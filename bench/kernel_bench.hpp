@@ -11,7 +11,7 @@
 //   pack     2 T H (D e + 4) + 4 (2T + 1)      mask fused
 //   combine  T (H + h) (D e + 4)               lse returned
 //   mask     8 T H + 4 (2T + 1)
-//   correct  2 T H D e + 4 T H (N + 1)
+//   correct  2 T H D e + 4 T H (N + 1) + 8 T   mask folded in
 #pragma once
 
 #include <functional>

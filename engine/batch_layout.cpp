@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "core/error.hpp"
+#include "kernels/empty_ranks.hpp"
 
 namespace dcp {
 
@@ -179,9 +180,22 @@ std::vector<std::int32_t> page_order(std::int64_t num_blocks) {
   return pages;
 }
 
+// The ranks that have none of the request's keys 0 .. bound-1.
+std::uint64_t ranks_without_keys(const BatchLayout& layout, const Shard& shard,
+                                 std::int64_t request, std::int64_t bound) {
+  std::uint64_t ranks = 0;
+  for (int rank = 0; rank < shard.world_size; ++rank) {
+    const Shard other{rank, shard.world_size, shard.interleave};
+    const bool is_empty = local_bound(layout, other, request, bound) == 0;
+    ranks |= std::uint64_t{is_empty} << rank;
+  }
+  return ranks;
+}
+
 void fill_rows(const BatchLayout& layout, const Shard& shard, std::int64_t block_size,
                RankBatch& batch) {
   batch.causal_bounds.assign(static_cast<std::size_t>(layout.rows), 0);
+  batch.empty_ranks.assign(static_cast<std::size_t>(layout.rows), kEveryRank);
   batch.slot_mapping.assign(static_cast<std::size_t>(layout.rows), -1);
   batch.new_bounds.assign(static_cast<std::size_t>(layout.rows), 0);
   for (std::int64_t r = 0; r < layout.num_requests(); ++r) {
@@ -189,10 +203,14 @@ void fill_rows(const BatchLayout& layout, const Shard& shard, std::int64_t block
     const bool is_padding = layout.seq_lens[r] == 0;
     batch.new_seq_lens.push_back(is_padding ? 0 : static_cast<std::int32_t>(query_len));
     batch.new_first_rows.push_back(static_cast<std::int32_t>(layout.query_start_loc[r]));
+    std::uint64_t empty_ranks = kEveryRank;
     for (std::int64_t j = 0; j < query_len; ++j) {
       const std::int64_t row = layout.query_start_loc[r] + j;
-      batch.causal_bounds[row] =
-          static_cast<std::int32_t>(local_bound(layout, shard, r, layout.sharded_bound(r, j)));
+      const std::int64_t bound = layout.sharded_bound(r, j);
+      batch.causal_bounds[row] = static_cast<std::int32_t>(local_bound(layout, shard, r, bound));
+      // Bounds only grow: once every rank has a key, so it is for the request's later rows.
+      if (empty_ranks != 0) empty_ranks = ranks_without_keys(layout, shard, r, bound);
+      batch.empty_ranks[row] = empty_ranks;
       if (is_padding) continue;
       batch.new_bounds[row] = static_cast<std::int32_t>(j + 1);
       const std::int64_t token = layout.seq_lens[r] - query_len + j;

@@ -42,6 +42,7 @@ struct RankBatch {
   std::vector<std::int32_t> query_start_loc;           // [R+1]
   std::vector<std::int32_t> seq_lens;                  // [R] local
   std::vector<std::int32_t> causal_bounds;             // [rows] of sharded_bound
+  std::vector<std::uint64_t> empty_ranks;              // [rows] ranks that have no key for the row
   std::vector<std::vector<std::int32_t>> block_table;  // [R][pages]
   std::vector<std::int64_t> slot_mapping;              // [rows] -1: not this rank's token
   std::vector<std::int32_t> new_seq_lens;              // [R] new tokens; 0: a padding request

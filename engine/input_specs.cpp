@@ -51,6 +51,7 @@ std::vector<InputSpec> metadata_specs(const MetadataCapacity& capacity) {
       of_int32("query_start_loc", {rows + 1}),
       of_int32("seq_lens", {rows}),
       of_int32("causal_bounds", {rows}),
+      {"empty_ranks", {rows}, "uint64", sizeof(std::uint64_t)},
       of_int32("block_table", {rows, capacity.pages_per_request}),
       {"slot_mapping", {rows}, "int64", sizeof(std::int64_t)},
   };

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/empty_ranks.hpp"
+
 namespace dcp {
 
 namespace {
@@ -90,6 +92,7 @@ void Metadata::each_array(const RankBatch& batch, const Visit& visit) const {
   visit("query_start_loc", batch.query_start_loc, batch.query_start_loc.back(), rows + 1);
   visit("seq_lens", batch.seq_lens, 0, rows);
   visit("causal_bounds", batch.causal_bounds, 0, rows);
+  visit("empty_ranks", batch.empty_ranks, kEveryRank, rows);
   visit("block_table", flat_block_table(batch, stride), 0, rows * stride);
   visit("slot_mapping", batch.slot_mapping, -1, rows);
   if (!capacity_.new_tokens) return;
@@ -133,6 +136,7 @@ void Metadata::set_view(StepInputs& view) const {
                 .seq_lens = buffers_.at<std::int32_t>("seq_lens"),
                 .causal_bounds = buffers_.at<std::int32_t>("causal_bounds"),
                 .num_requests = static_cast<std::int32_t>(capacity_.rows)};
+  view.empty_ranks = buffers_.at<std::uint64_t>("empty_ranks");
   view.block_table = buffers_.at<std::int32_t>("block_table");
   view.block_table_stride = static_cast<std::int32_t>(capacity_.pages_per_request);
   view.slot_mapping = buffers_.at<std::int64_t>("slot_mapping");

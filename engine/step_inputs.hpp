@@ -21,6 +21,7 @@ struct StepInputs {
   const std::byte* given_out;          // [max_num_tokens, padded H, D]; null unless given
   const std::byte* given_lse;          // [max_num_tokens, padded H]
   BatchMetadata batch;                 // of the keys that a rank attends to
+  const std::uint64_t* empty_ranks;    // [max_num_tokens] of the same keys (empty_ranks.hpp)
   BatchMetadata new_batch;             // of new tokens; only where they are attended to apart, as
   const std::int32_t* new_first_rows;  // [num_requests] step's row of a request's first new token
   std::int64_t num_blocks;

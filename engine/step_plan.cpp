@@ -65,7 +65,8 @@ StepShape base_shape(const Scenario& scenario, std::int64_t max_num_tokens) {
       .kv_row_dim = scenario.kv_row_dim(),
       .num_splits = scenario.split_kv.value_or(1),
       .direct = scenario.direct,
-      .kv_gather = scenario.kv_gather.value_or(KvGatherSpec{})};
+      .kv_gather = scenario.kv_gather.value_or(KvGatherSpec{}),
+      .copies_lse = scenario.lse.dtype != DType::kFp32 || padded != num_heads};
 }
 
 // What the scenario asks for or, where rows are not aligned for it and it allows so, all_gather.

@@ -66,6 +66,7 @@ RankBatch ubatch_of(const RankBatch& batch, const Ubatch& ubatch) {
   const std::int64_t begin = std::min(ubatch.first_row, rows);
   const std::int64_t end = std::min(ubatch.first_row + ubatch.num_rows, rows);
   part.causal_bounds.assign(batch.causal_bounds.begin() + begin, batch.causal_bounds.begin() + end);
+  part.empty_ranks.assign(batch.empty_ranks.begin() + begin, batch.empty_ranks.begin() + end);
   part.new_bounds.assign(batch.new_bounds.begin() + begin, batch.new_bounds.begin() + end);
   part.slot_mapping.assign(batch.slot_mapping.begin() + begin, batch.slot_mapping.begin() + end);
   return part;

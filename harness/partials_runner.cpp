@@ -28,7 +28,26 @@ StepShape shape_of(const PartialsCase& partials, const PartialsOptions& options,
           .reduce_dtype = options.reduce_dtype,
           .a2a_layout = options.a2a_layout,
           .return_lse = options.return_lse,
-          .max_exchange_tokens = partials.num_tokens};
+          .max_exchange_tokens = partials.num_tokens,
+          .copies_lse = !is_contiguous_lse({nullptr, partials.lse_strides, partials.lse.dtype},
+                                           partials.num_heads)};
+}
+
+// [T] by the boundaries and every rank's lengths; they are those of whole requests.
+std::vector<std::uint64_t> empty_ranks_of(const PartialsCase& partials) {
+  std::vector<std::uint64_t> words(static_cast<std::size_t>(partials.num_tokens));
+  for (std::size_t rank = 0; rank < partials.ranks.size(); ++rank) {
+    const auto& lengths = partials.ranks[rank].seq_lens;
+    const BatchMetadata batch{.query_start_loc = partials.query_start_loc->data(),
+                              .seq_lens = lengths.data(),
+                              .causal_bounds = nullptr,
+                              .num_requests = static_cast<std::int32_t>(lengths.size())};
+    for (std::size_t row = 0; row < words.size(); ++row) {
+      const bool is_empty = row_is_empty(batch, static_cast<std::int64_t>(row));
+      words[row] |= std::uint64_t{is_empty} << rank;
+    }
+  }
+  return words;
 }
 
 // One rank's device: streams, buffers, and the step on them.
@@ -69,6 +88,8 @@ class PartialsStep {
     if (!partials_.query_start_loc) return;
     write("query_start_loc", std::as_bytes(std::span(*partials_.query_start_loc)));
     write("seq_lens", std::as_bytes(std::span(given().seq_lens)));
+    const auto empty_ranks = empty_ranks_of(partials_);
+    write("empty_ranks", std::as_bytes(std::span(empty_ranks)));
   }
 
   void poison_results() {
@@ -132,6 +153,8 @@ class PartialsStep {
     plan.add("query_start_loc", std::span(*partials_.query_start_loc).size_bytes(),
              Lifetime::kActivation);
     plan.add("seq_lens", std::span(given().seq_lens).size_bytes(), Lifetime::kActivation);
+    plan.add("empty_ranks", static_cast<std::size_t>(shape_.num_tokens) * sizeof(std::uint64_t),
+             Lifetime::kActivation);
     return plan;
   }
 
@@ -156,7 +179,8 @@ class PartialsStep {
         .batch = {.query_start_loc = masks ? buffers_.at<std::int32_t>("query_start_loc") : nullptr,
                   .seq_lens = masks ? buffers_.at<std::int32_t>("seq_lens") : nullptr,
                   .causal_bounds = nullptr,
-                  .num_requests = static_cast<std::int32_t>(given().seq_lens.size())}};
+                  .num_requests = static_cast<std::int32_t>(given().seq_lens.size())},
+        .empty_ranks = masks ? buffers_.at<std::uint64_t>("empty_ranks") : nullptr};
   }
 
   Combined combined_view() const {

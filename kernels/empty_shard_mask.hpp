@@ -1,5 +1,7 @@
 // masked = fp32(lse), and -inf in rows that are empty on this rank (batch_metadata.hpp), whatever
-// the attention left there. The caller's lse is not written.
+// the attention left there. The caller's lse is not written. Strategies that send an lse launch it
+// where the attention's is not fp32 [T, H] without gaps; else the lse is sent as it is, and the op
+// that takes it in masks (lse_correct.hpp).
 //
 // Reads T * H lses, writes T * H * 4 bytes. Graph-safe: which rows are empty is read on the device
 // from persistent metadata; without requests every row is empty and no length is looked at.

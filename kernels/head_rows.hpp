@@ -58,6 +58,13 @@ struct HeadRows {
   operator ConstHeadRows() const { return {data, strides, dtype}; }
 };
 
+// Whether an lse is fp32 [T, num_heads] without gaps, as exchanges send it.
+inline bool is_contiguous_lse(const ConstHeadRows& lse, int num_heads) {
+  const HeadStrides& s = lse.strides;
+  return lse.dtype == DType::kFp32 && s.token == num_heads && s.head == 1 &&
+         s.heads_per_rank >= num_heads;
+}
+
 // The view of heads first_head, first_head + 1, ... that belong to one rank; 0: the view itself.
 inline ConstHeadRows heads_from(const ConstHeadRows& rows, int first_head) {
   const std::int64_t elements = rows.strides.offset(0, first_head);

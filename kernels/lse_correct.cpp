@@ -1,6 +1,9 @@
 #include "kernels/lse_correct.hpp"
 
+#include <limits>
+
 #include "kernels/accesses.hpp"
+#include "kernels/empty_ranks.hpp"
 #include "kernels/lse_weights.hpp"
 #include "kernels/strided_row.hpp"
 #include "kernels/team.hpp"
@@ -17,7 +20,11 @@ void scale_rows(const LseCorrect::Params& params) {
   for (std::int64_t row = 0; row < num_rows; ++row) {
     const std::int64_t token = row / params.num_heads;
     const int head = static_cast<int>(row % params.num_heads);
-    const auto lse_of = [&](int rank) { return params.lses[rank * num_rows + row]; };
+    const std::uint64_t empty_ranks = params.empty_ranks == nullptr ? 0 : params.empty_ranks[token];
+    const auto lse_of = [&](int rank) {
+      return is_empty_on(empty_ranks, rank) ? -std::numeric_limits<float>::infinity()
+                                            : params.lses[rank * num_rows + row];
+    };
     const LseSum total = sum_lses<kBase, OneLane>(params.world_size, lse_of);
 
     const float factor = rank_factor<kBase>(lse_of(params.rank), total);
@@ -41,6 +48,11 @@ void LseCorrect::accesses(const Params& params, std::vector<Access>& out) {
   const ViewShape shape{params.num_tokens, params.num_heads, params.head_dim};
   declare(out, params.lses, params.world_size * params.num_tokens * params.num_heads * kFloat,
           Mode::kRead, "lses");
+  if (params.empty_ranks != nullptr) {
+    declare(out, params.empty_ranks,
+            params.num_tokens * static_cast<std::int64_t>(sizeof(*params.empty_ranks)), Mode::kRead,
+            "empty_ranks");
+  }
   declare_read(out, params.out, shape, "out");
   declare_write(out, params.scaled, shape, "scaled");
   if (params.lse == nullptr) return;

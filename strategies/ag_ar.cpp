@@ -1,4 +1,4 @@
-// ag_ar: mask -> all-gather LSEs -> scale own partial by its weight -> all-reduce. Every rank ends
+// ag_ar: all-gather LSEs -> mask, scale own partial by its weight -> all-reduce. Every rank ends
 // with all heads. Sends (N-1) * T*H*4 bytes of LSE and 2 (N-1)/N * T*H*D*e bytes of output per
 // rank.
 #include "kernels/round_rows.hpp"

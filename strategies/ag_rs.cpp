@@ -1,4 +1,4 @@
-// ag_rs: mask -> all-gather LSEs -> scale own partial by its weight -> reduce-scatter over heads.
+// ag_rs: all-gather LSEs -> mask, scale own partial by its weight -> reduce-scatter over heads.
 // Sends (N-1) * T*H*4 bytes of LSE and (N-1)/N * T*H*D*e bytes of output per rank.
 #include "kernels/round_rows.hpp"
 #include "strategies/gathered_lse.hpp"

@@ -1,13 +1,13 @@
-// The first half of both all-gather strategies: mask -> all-gather of the LSEs -> correct. Leaves
-// this rank's share (w_rank / s) * out of every head, ready to be summed over the ranks, and the
-// global LSE.
+// The first half of both all-gather strategies: all-gather of the LSEs -> correct, which masks what
+// ranks report for their empty rows. Leaves this rank's share (w_rank / s) * out of every head,
+// ready to be summed over the ranks, and the global LSE.
 #pragma once
 
 #include "strategies/strategy.hpp"
 
 namespace dcp {
 
-// Buffers lse_send [T, H] and lse_recv [N, T, H], fp32.
+// Buffers lse_recv [N, T, H] and, where shape.copies_lse, lse_send [T, H], fp32.
 void plan_gathered_lse(const StepShape& shape, BufferPlan& plan);
 
 struct ScaledShare {

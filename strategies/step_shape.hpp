@@ -32,6 +32,7 @@ struct StepShape {
   DirectSpec direct = {};
   KvGatherSpec kv_gather = {};
   std::int64_t max_exchange_tokens = 0;  // rows that a slot of the direct exchange holds
+  bool copies_lse = false;  // partials' lse is not fp32 [T, H] without gaps: ag_* send a copy
 };
 
 }  // namespace dcp

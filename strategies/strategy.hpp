@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 
 #include "kernels/batch_metadata.hpp"
@@ -15,9 +16,10 @@ namespace dcp {
 
 // What attention left on this rank, over its own keys. Never written by a strategy.
 struct Partials {
-  ConstHeadRows out;    // [T, H, D], any row and head stride
-  ConstHeadRows lse;    // [T, H], base and dtype of shape.lse
-  BatchMetadata batch;  // which rows are empty on this rank
+  ConstHeadRows out;                           // [T, H, D], any row and head stride
+  ConstHeadRows lse;                           // [T, H], base and dtype of shape.lse
+  BatchMetadata batch;                         // which rows are empty on this rank
+  const std::uint64_t* empty_ranks = nullptr;  // [T] and on all (empty_ranks.hpp); null: none
 };
 
 // What the strategy leaves: [T, h, D] of this rank's heads, or [T, H, D] where keeps_all_heads().

@@ -127,6 +127,9 @@ class ExchangeBench {
                integers(shape.num_tokens + 1, [](std::int64_t i) { return i; }));
     const Buffer lengths =
         filled(runtime, "seq_lens", integers(shape.num_tokens, [](std::int64_t) { return 1; }));
+    const Buffer empty_ranks =
+        filled(runtime, "empty_ranks",
+               integers(2 * shape.num_tokens, [](std::int64_t) { return 0; }));  // no rank
     const int heads = strategy_.keeps_all_heads() ? shape.num_heads : shape.heads_per_rank;
     const Buffer combined = runtime.allocate(
         "out", static_cast<std::size_t>(shape.num_tokens * heads * shape.head_dim) *
@@ -139,7 +142,8 @@ class ExchangeBench {
         .batch = {.query_start_loc = reinterpret_cast<const std::int32_t*>(boundaries.data),
                   .seq_lens = reinterpret_cast<const std::int32_t*>(lengths.data),
                   .causal_bounds = nullptr,
-                  .num_requests = static_cast<std::int32_t>(shape.num_tokens)}};
+                  .num_requests = static_cast<std::int32_t>(shape.num_tokens)},
+        .empty_ranks = reinterpret_cast<const std::uint64_t*>(empty_ranks.data)};
     const Combined result{.out = {combined.data, token_major(heads, shape.head_dim), shape.dtype},
                           .lse = reinterpret_cast<float*>(combined_lse.data)};
     RankState& state = ranks_[static_cast<std::size_t>(rank.index)];

@@ -86,7 +86,8 @@ class KernelBench {
         test_(test),
         num_tokens_(num_tokens),
         query_start_loc_((num_tokens + 1) * 4),
-        seq_lens_(num_tokens * 4) {
+        seq_lens_(num_tokens * 4),
+        empty_ranks_(num_tokens * 8) {
     std::vector<std::int32_t> starts, lengths;
     std::minstd_rand random(7);
     for (std::int64_t t = 0; t <= num_tokens; ++t) starts.push_back(static_cast<std::int32_t>(t));
@@ -95,6 +96,7 @@ class KernelBench {
     }
     upload(query_start_loc_, starts);
     upload(seq_lens_, lengths);
+    upload(empty_ranks_, std::vector<std::int32_t>(static_cast<std::size_t>(2 * num_tokens), 0));
   }
 
   void run() {
@@ -110,7 +112,8 @@ class KernelBench {
     }
     time("mask", "", 8 * rows + metadata,
          [&](const BufferSet& set, const Launch& at) { launch(mask(set), at); });
-    time("correct", "", 2 * rows * row + 4 * rows * (test_.world_size + 1),
+    const double words = 8.0 * static_cast<double>(num_tokens_);
+    time("correct", "", 2 * rows * row + 4 * rows * (test_.world_size + 1) + words,
          [&](const BufferSet& set, const Launch& at) { launch(correct(set), at); });
   }
 
@@ -198,6 +201,7 @@ class KernelBench {
   }
   LseCorrect::Params correct(const BufferSet& set) const {
     return {.lses = set.lses.get<float>(),
+            .empty_ranks = empty_ranks_.get<std::uint64_t>(),
             .out = rows(set.out, test_.num_heads),
             .scaled = rows(set.scaled, test_.num_heads),
             .lse = set.combined_lse.get<float>(),
@@ -217,6 +221,7 @@ class KernelBench {
   std::int64_t num_tokens_;
   DeviceBytes query_start_loc_;
   DeviceBytes seq_lens_;
+  DeviceBytes empty_ranks_;  // none is
 };
 
 void bench_ceilings(const KernelBenchOptions& options, GraphTimer& timer) {

@@ -63,7 +63,8 @@ bool is_left_by_attention(std::string_view name) {
   return name.starts_with("partial_") || name.starts_with("new_");
 }
 
-// Whether the poison may have come from an input: rows without tokens hold it there.
+// Whether the poison may have come from where it is in order: inputs hold it in rows without
+// tokens, and partials, which may be sent as they are, in rows without keys.
 bool may_be_moved(Runtime& runtime, const audit::GraphUses& uses, const audit::Use& read) {
   for (const audit::Use& writer : uses.all()) {
     const bool overlaps = writer.access->writes() && writer.access->address < read.access->end() &&
@@ -72,7 +73,10 @@ bool may_be_moved(Runtime& runtime, const audit::GraphUses& uses, const audit::U
     for (const audit::Use& source : uses.all()) {
       if (source.node != writer.node || !source.access->reads()) continue;
       const audit::Binding* binding = uses.binding_of(source);
-      if (binding == nullptr || binding->role != audit::Role::kInput) continue;
+      if (binding == nullptr) continue;
+      const bool may_hold_poison =
+          binding->role == audit::Role::kInput || is_left_by_attention(binding->name);
+      if (!may_hold_poison) continue;
       const void* data = reinterpret_cast<const void*>(source.access->address);
       if (is_untouched(runtime, data, source.access->size_bytes)) return true;
     }

@@ -1,8 +1,11 @@
-// A warp takes one to four rows. They are loaded before their weights are known.
+// A warp takes one to four rows. They are loaded before their weights are known. The word that says
+// which ranks a token is empty on is loaded beside the lses, those of empty ranks included: none of
+// the loads waits for another.
 #include <cstdlib>
 
 #include "kernels/cuda/ops.hpp"
 #include "kernels/cuda/rows.cuh"
+#include "kernels/empty_ranks.hpp"
 #include "kernels/lse_weights.hpp"
 
 namespace dcp {
@@ -15,18 +18,23 @@ using LseTeam = LaneTeam<8>;
 // The lses of a row: this rank's, and the one that the lane looks after first, are loaded at once.
 struct RowLses {
   const float* of_row;
-  std::int64_t stride;  // from rank to rank
+  std::int64_t stride;        // from rank to rank
+  std::uint64_t empty_ranks;  // of the token
   float own;
   float first;
 
   __device__ RowLses(const LseCorrect::Params& params, std::int64_t token, int head)
       : of_row(params.lses + token * params.num_heads + head),
         stride(params.num_tokens * params.num_heads),
+        empty_ranks(params.empty_ranks == nullptr ? 0 : params.empty_ranks[token]),
         own(at(params.rank)),
         first(LseTeam::lane() < params.world_size ? at(LseTeam::lane())
                                                   : -std::numeric_limits<float>::infinity()) {}
 
   __device__ float at(int rank) const { return of_row[rank * stride]; }
+  __device__ float masked(float lse, int rank) const {
+    return is_empty_on(empty_ranks, rank) ? -std::numeric_limits<float>::infinity() : lse;
+  }
 };
 
 template <LseBase kBase>
@@ -36,9 +44,9 @@ struct RowWeights {
 
   __device__ RowWeights(const LseCorrect::Params& params, const RowLses& lses) {
     total = sum_lses<kBase, LseTeam>(params.world_size, [&](int rank) {
-      return rank < LseTeam::size() ? lses.first : lses.at(rank);
+      return lses.masked(rank < LseTeam::size() ? lses.first : lses.at(rank), rank);
     });
-    factor = rank_factor<kBase>(lses.own, total);
+    factor = rank_factor<kBase>(lses.masked(lses.own, params.rank), total);
   }
 
   __device__ void store_lse(const LseCorrect::Params& params, std::int64_t token, int head) const {
@@ -108,6 +116,7 @@ __global__ void scale_vectors(const __grid_constant__ LseCorrect::Params params)
 // offsets in bytes.
 struct FewRows {
   const float* lses;
+  const std::uint64_t* empty_ranks;
   const char* out;
   char* scaled;
   float* lse;
@@ -137,8 +146,11 @@ __global__ void scale_few(const __grid_constant__ FewRows rows) {
   const int team_lane = LseTeam::lane();
   const int stride = static_cast<int>(gridDim.z) * num_heads;
   const float* of_row = rows.lses + token * num_heads + head;
-  const float own = team_lane < rows.world_size ? of_row[team_lane * stride]
-                                                : -std::numeric_limits<float>::infinity();
+  const auto empty_ranks = static_cast<std::uint32_t>(rows.empty_ranks[token]);
+  const float reported = team_lane < rows.world_size ? of_row[team_lane * stride]
+                                                     : -std::numeric_limits<float>::infinity();
+  const float own =
+      is_empty_on(empty_ranks, team_lane) ? -std::numeric_limits<float>::infinity() : reported;
   const LseSum total = sum_lses<kBase, LseTeam>(LseTeam::size(), [&](int) { return own; });
   const float factor = __shfl_sync(~0u, rank_factor<kBase>(own, total), rows.rank, LseTeam::size());
   auto* to = reinterpret_cast<uint4*>(
@@ -152,7 +164,8 @@ __global__ void scale_few(const __grid_constant__ FewRows rows) {
   }
 }
 
-// Whether the GPU holds all lanes at once, and every offset is short.
+// Whether the GPU holds all lanes at once, every offset is short, and rows are masked: a question
+// less before the first load.
 bool are_few(const LseCorrect::Params& params) {
   constexpr std::int64_t kRows = 4096;
   constexpr std::int64_t kBytes = 1 << 30;
@@ -161,9 +174,9 @@ bool are_few(const LseCorrect::Params& params) {
     return element * (params.num_tokens * std::abs(s.token) + params.num_heads * std::abs(s.head) +
                       params.world_size * std::abs(s.rank));
   };
-  return params.num_tokens * params.num_heads < kRows && span(params.out.strides) < kBytes &&
-         span(params.scaled.strides) < kBytes && params.world_size <= LseTeam::size() &&
-         params.head_dim * element <= 1024 * kVector &&
+  return params.empty_ranks != nullptr && params.num_tokens * params.num_heads < kRows &&
+         span(params.out.strides) < kBytes && span(params.scaled.strides) < kBytes &&
+         params.world_size <= LseTeam::size() && params.head_dim * element <= 1024 * kVector &&
          params.out.strides.heads_per_rank >= params.num_heads &&
          params.num_heads % params.scaled.strides.heads_per_rank == 0;
 }
@@ -176,6 +189,7 @@ void launch_few(const LseCorrect::Params& params, cudaStream_t stream) {
   const HeadStrides& from = params.out.strides;
   const HeadStrides& to = params.scaled.strides;
   const FewRows rows{.lses = params.lses,
+                     .empty_ranks = params.empty_ranks,
                      .out = static_cast<const char*>(params.out.data),
                      .scaled = static_cast<char*>(params.scaled.data),
                      .lse = params.lse,

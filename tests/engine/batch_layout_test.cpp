@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/error.hpp"
+#include "kernels/batch_metadata.hpp"
 
 namespace dcp {
 namespace {
@@ -170,6 +171,46 @@ TEST(RankBatch, CausalBoundsCountOwnTokensBeforeTheRow) {
       }
     }
   }
+}
+
+// Bit r of a row's word is what rank r finds of the row in its own metadata; every rank has it.
+void expect_empty_ranks_as_each_rank_finds_them(const BatchLayout& layout, int world_size,
+                                                std::int64_t interleave) {
+  std::vector<RankBatch> batches;
+  for (int rank = 0; rank < world_size; ++rank) {
+    batches.push_back(make_rank_batch(layout, {rank, world_size, interleave}, 4, 256));
+  }
+  for (int rank = 0; rank < world_size; ++rank) {
+    const RankBatch& own = batches[static_cast<std::size_t>(rank)];
+    const BatchMetadata metadata{.query_start_loc = own.query_start_loc.data(),
+                                 .seq_lens = own.seq_lens.data(),
+                                 .causal_bounds = own.causal_bounds.data(),
+                                 .num_requests = static_cast<std::int32_t>(own.seq_lens.size())};
+    for (std::int64_t row = 0; row < layout.rows; ++row) {
+      for (const RankBatch& batch : batches) {
+        const std::uint64_t word = batch.empty_ranks.at(static_cast<std::size_t>(row));
+        EXPECT_EQ((word >> rank & 1) != 0, row_is_empty(metadata, row)) << rank << " row " << row;
+      }
+    }
+  }
+}
+
+TEST(RankBatch, EmptyRanksAreThoseWhoseOwnMetadataSaysSo) {
+  for (const bool split : {false, true}) {
+    for (const int world_size : {1, 2, 8, 64}) {
+      for (const std::int64_t interleave : {1, 3}) {
+        Scenario scenario = scenario_of(world_size, interleave);
+        if (split) scenario.attention_split = AttentionSplit::kContextThenNew;
+        Batch batch = batch_of({9, 0, 2, 30, 1, 200}, {{0, 5, 7, 9, 9, 10, 14}});
+        batch.rows = 17;
+        expect_empty_ranks_as_each_rank_finds_them(make_batch_layout(scenario, batch), world_size,
+                                                   interleave);
+      }
+    }
+  }
+  Batch given = batch_of({6, 3, 5}, {{0, 4, 5, 8}});
+  given.local_seq_lens = {{0, 3, 4}, {2, 0, 0}, {4, 0, 1}};
+  expect_empty_ranks_as_each_rank_finds_them(make_batch_layout(scenario_of(3), given), 3, 1);
 }
 
 // Where new tokens are attended to apart, ranks see the context alone, and new tokens see each

@@ -59,6 +59,7 @@ TEST(Ubatches, PartsKeepEachRowsRequestBoundAndSlot) {
   const RankBatch whole{.query_start_loc = {0, 2, 2, 6, 7},
                         .seq_lens = {9, 4, 20, 3},
                         .causal_bounds = {1, 2, 17, 18, 19, 20, 3},
+                        .empty_ranks = {3, 2, 0, 0, 0, 0, 1},
                         .block_table = {{1}, {2}, {3, 4}, {5}},
                         .slot_mapping = {10, -1, 30, -1, 31, -1, 50},
                         .new_seq_lens = {2, 0, 4, 1},
@@ -77,6 +78,7 @@ TEST(Ubatches, PartsKeepEachRowsRequestBoundAndSlot) {
         EXPECT_EQ(request_of(part.query_start_loc, row),
                   request_of(whole.query_start_loc, ubatch.first_row + row));
         EXPECT_EQ(part.causal_bounds[row], whole.causal_bounds[of_whole]);
+        EXPECT_EQ(part.empty_ranks[row], whole.empty_ranks[of_whole]);
         EXPECT_EQ(part.slot_mapping[row], whole.slot_mapping[of_whole]);
         EXPECT_EQ(part.new_bounds[row], whole.new_bounds[of_whole]);
       }

@@ -259,6 +259,7 @@ EmptyShardMask::Params empty_shard_mask(Arena& arena, Layout layout) {
 LseCorrect::Params lse_correct(Arena& arena, Layout layout) {
   LseCorrect::Params params{};
   params.lses = arena.array(std::vector<float>{1, 2, 3, 4, 5, 6, 7, 8, 1, 3, 5, 7, 9, 2, 4, 6});
+  params.empty_ranks = arena.array<std::uint64_t>({0, 1, 2, 3});
   params.out = arena.rows(DType::kFp16, {4, 2, 8}, layout);
   params.scaled = arena.rows(DType::kFp32, {4, 2, 8}, layout);
   params.lse = arena.array(std::vector<float>(4));
@@ -371,7 +372,7 @@ TEST(Accesses, HaveTheSizeOfTheTensors) {
             (Lines{"lse 16 r", "masked 32 w", "batch.query_start_loc 12 r", "batch.seq_lens 8 r",
                    "batch.causal_bounds 16 r"}));
   EXPECT_EQ(declared<LseCorrect>(lse_correct(arena, layout)),
-            (Lines{"lses 64 r", "out 128 r", "scaled 256 w", "lse 16 w"}));
+            (Lines{"lses 64 r", "empty_ranks 32 r", "out 128 r", "scaled 256 w", "lse 16 w"}));
   EXPECT_EQ(declared<A2aPack>(a2a_pack(arena, layout)),
             (Lines{"out 128 r", "lse 32 r", "send 160 w", "batch.query_start_loc 12 r",
                    "batch.seq_lens 8 r", "batch.causal_bounds 16 r"}));
@@ -435,6 +436,8 @@ TEST(Accesses, LeaveOutWhatAnOpWillNotTouch) {
   Arena arena;
   LseCorrect::Params correct = lse_correct(arena, Layout::kTokenMajor);
   correct.lse = nullptr;
+  EXPECT_EQ(declared<LseCorrect>(correct).size(), 4u);
+  correct.empty_ranks = nullptr;
   EXPECT_EQ(declared<LseCorrect>(correct).size(), 3u);
   MergeStates::Params merge = merge_states(arena, Layout::kTokenMajor);
   merge.lse = nullptr;

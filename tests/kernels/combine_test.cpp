@@ -295,6 +295,62 @@ TEST(LseCorrect, ReportsTheHeadsThatItIsAskedFor) {
   }
 }
 
+// To the bit, and whatever the empty ranks left: what they report is -inf, and out is not read.
+TEST(LseCorrect, TakesARowWithoutTheRanksThatItIsEmptyOn) {
+  std::mt19937_64 random(11);
+  for (const int world_size : {1, 2, 9, 33, 64}) {
+    constexpr int kTokens = 16;
+    constexpr int kHeads = 3;
+    constexpr int kDim = 8;
+    std::normal_distribution<float> normal;
+    std::vector<std::uint64_t> empty_ranks(kTokens);
+    for (std::uint64_t& word : empty_ranks) word = random() & random();
+    empty_ranks[0] = ~std::uint64_t{0};
+    empty_ranks[1] = 0;
+    std::vector<float> reported;
+    std::vector<float> masked;
+    for (int rank = 0; rank < world_size; ++rank) {
+      for (int row = 0; row < kTokens * kHeads; ++row) {
+        const bool is_empty = (empty_ranks[row / kHeads] >> rank & 1) != 0;
+        const float stale[] = {kNan, kInfinity, 1e4f};
+        reported.push_back(is_empty ? stale[random() % 3] : normal(random));
+        masked.push_back(is_empty ? -kInfinity : reported.back());
+      }
+    }
+    for (int rank = 0; rank < world_size; ++rank) {
+      Rows out(DType::kFp32, {kTokens, kHeads, kDim});
+      for (int i = 0; i < kTokens * kHeads * kDim; ++i) {
+        const bool is_empty = (empty_ranks[i / kDim / kHeads] >> rank & 1) != 0;
+        out.storage.set(i, is_empty ? kNan : normal(random));
+      }
+      const auto correct = [&](const std::vector<float>& lses, const std::uint64_t* words) {
+        Combined result{Rows(DType::kFp32, {kTokens, kHeads, kDim}),
+                        Rows(DType::kFp32, {kTokens, kHeads, 1})};
+        LseCorrect::Params params{};
+        params.lses = lses.data();
+        params.empty_ranks = words;
+        params.out = out.view();
+        params.scaled = result.out.view();
+        params.lse = static_cast<float*>(result.lse.storage.data());
+        params.num_tokens = kTokens;
+        params.num_heads = kHeads;
+        params.head_dim = kDim;
+        params.world_size = world_size;
+        params.rank = rank;
+        params.num_lse_heads = kHeads;
+        LseCorrect::run(params);
+        return result;
+      };
+      Combined got = correct(reported, empty_ranks.data());
+      Combined want = correct(masked, nullptr);
+      EXPECT_TRUE(got.out.storage == want.out.storage) << world_size << " " << rank;
+      EXPECT_TRUE(got.lse.storage == want.lse.storage) << world_size << " " << rank;
+      EXPECT_EQ(got.out.get(0, 0, 0), 0.0f);
+      EXPECT_EQ(got.lse.get(0, 0), -kInfinity);
+    }
+  }
+}
+
 TEST(LseCorrect, TakesAndWritesAnyLayoutAndDType) {
   const std::vector<float> lses = {0.0f, 1.0f, 2.0f, 3.0f, 0.0f, 1.0f, 2.0f, 3.0f};
   for (const DType from : kDTypes) {

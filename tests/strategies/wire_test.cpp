@@ -45,6 +45,14 @@ std::size_t bytes_sent(const GraphRecord& graph, int world_size) {
   return sum;
 }
 
+std::vector<std::string> names_of(const GraphRecord& graph) {
+  std::vector<std::string> names;
+  for (const GraphNode& node : graph.nodes) {
+    if (node.op != nullptr && node.op != &kOpInfo<CollectiveOp>) names.emplace_back(node.op->name);
+  }
+  return names;
+}
+
 // T*H*4 bytes of lse to every peer, and (N-1)/N of T*H*D elements once or twice; or packed rows.
 std::size_t egress_formula(const PartialsCase& p, const StrategyVariant& variant) {
   const auto n = static_cast<std::size_t>(p.world_size);
@@ -115,6 +123,25 @@ TEST(StrategyWire, TheLayoutOfTheWireDoesNotChangeABit) {
     const Strategy& a2a = a2a_strategy();
     expect_equal_bits(run_partials(a2a, partials, {.a2a_layout = A2aLayout::kInterleaved}),
                       run_partials(a2a, partials, {.a2a_layout = A2aLayout::kSplit}));
+  }
+}
+
+// Only an lse that is not fp32 [T, H] without gaps is copied first.
+TEST(Wire, AnLseIsSentWithoutALaunchOfItsOwn) {
+  const auto launches = [](const char* strategy, PartialsSpec spec) {
+    spec.world_size = 2;
+    spec.dtype = DType::kFp32;
+    const PartialsOptions options{.reduce_dtype = DType::kFp32, .num_replays = 1};
+    const auto result = run_partials(*find_strategy(strategy), random_partials(spec), options);
+    return names_of(*result.ranks.front().graph);
+  };
+  using Names = std::vector<std::string>;
+  const Names with_copy = {"empty_shard_mask", "lse_correct"};
+  for (const char* strategy : {"ag_rs", "ag_ar"}) {
+    EXPECT_EQ(launches(strategy, {}), Names{"lse_correct"});
+    EXPECT_EQ(launches(strategy, {.storage = Storage::kHeadPadded}), with_copy);
+    EXPECT_EQ(launches(strategy, {.storage = Storage::kHeadMajor}), with_copy);
+    EXPECT_EQ(launches(strategy, {.lse = {LseBase::kE, DType::kBf16}}), with_copy);
   }
 }
 

@@ -1,0 +1,18 @@
+// The ranks that have no key for a row, as the bits of a word: bit r is that of rank r, of up to 64
+// ranks. Every rank has the words of all rows, so that what the others report for a row needs no
+// mask of theirs.
+#pragma once
+
+#include <cstdint>
+
+#include "core/host_device.hpp"
+
+namespace dcp {
+
+inline constexpr std::uint64_t kEveryRank = ~std::uint64_t{0};  // padding
+
+DCP_HOST_DEVICE inline bool is_empty_on(std::uint64_t empty_ranks, int rank) {
+  return (empty_ranks >> rank & 1u) != 0;
+}
+
+}  // namespace dcp
