@@ -58,7 +58,6 @@ class Runtime {
   virtual Buffer allocate(std::string_view name, std::size_t size_bytes) = 0;
   virtual Buffer allocate_pinned(std::string_view name, std::size_t size_bytes) = 0;
 
-  // Takes effect after everything that was enqueued before.
   // Buffers that are filled together: where the runtime can, they follow each other in memory, each
   // aligned_part() after the one before, so that one copy fills them all.
   virtual std::vector<Buffer> allocate_together(std::span<const BufferRequest> parts) {
@@ -67,6 +66,7 @@ class Runtime {
     return buffers;
   }
 
+  // Takes effect after everything that was enqueued before.
   virtual void free(const Buffer& buffer) = 0;
 
   // Other memory behind the same address, which is a new allocation of the old name. Only while
