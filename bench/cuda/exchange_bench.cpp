@@ -168,10 +168,13 @@ class ExchangeBench {
   // Host time in us until `times` launches on every rank are done.
   double launch(int times) {
     const auto begin = std::chrono::steady_clock::now();
-    world_->each_rank([&](Rank& rank) {
-      const RankState& state = ranks_[static_cast<std::size_t>(rank.index)];
-      for (int i = 0; i < times; ++i) rank.runtime.launch(state.exec, state.stream);
-    });
+    // No rank may run ahead: one that fills its queue would keep the others from launching.
+    for (int i = 0; i < times; ++i) {
+      world_->each_rank([&](Rank& rank) {
+        const RankState& state = ranks_[static_cast<std::size_t>(rank.index)];
+        rank.runtime.launch(state.exec, state.stream);
+      });
+    }
     world_->drain();
     return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - begin)
         .count();
