@@ -74,11 +74,12 @@ template <int kCount>
 struct SpreadWords {
   static constexpr int kWords = kCount;
   template <class Row>
-  __device__ static void load(const Row& row, int rank, std::uint32_t (&words)[kWords]) {
+  __device__ static void load(const Row& row, int rank, bool is_rank,
+                              std::uint32_t (&words)[kWords]) {
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {
       const int index = row.lane + w * row.num_lanes;
-      words[w] = index < row.num_words ? row.words(rank)[index] : 0u;
+      words[w] = is_rank && index < row.num_words ? row.words(rank)[index] : 0u;
     }
   }
   template <class Row>
@@ -95,9 +96,10 @@ struct SpreadWords {
 struct VectorWords {
   static constexpr int kWords = 4;
   template <class Row>
-  __device__ static void load(const Row& row, int rank, std::uint32_t (&words)[kWords]) {
+  __device__ static void load(const Row& row, int rank, bool is_rank,
+                              std::uint32_t (&words)[kWords]) {
     uint4 vector{};
-    if (row.lane * kWords < row.num_words) {
+    if (is_rank && row.lane * kWords < row.num_words) {
       vector = reinterpret_cast<const uint4*>(row.words(rank))[row.lane];
     }
     words[0] = vector.x;
@@ -119,10 +121,10 @@ __device__ LseSum combine_group(const CombinedRow<Offset>& row, int world_size) 
   constexpr int kWords = Words::kWords;
   using RankTeam = LaneTeam<kGroup>;  // lane i looks after the lse of rank i
   constexpr int kElements = Word<T>::kElements;
-  std::uint32_t words[kGroup][kWords] = {};
+  std::uint32_t words[kGroup][kWords];
 #pragma unroll
   for (int rank = 0; rank < kGroup; ++rank) {
-    if (rank < world_size) Words::load(row, rank, words[rank]);
+    Words::load(row, rank, rank < world_size, words[rank]);
   }
   const int own_rank = RankTeam::lane();
   const float own_lse =
