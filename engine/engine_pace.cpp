@@ -26,7 +26,8 @@ Pace Engine::pace(const Batch& batch, const std::string& graph, std::int64_t tim
       const Stream stream = state.stream(rank.runtime, "");
       const auto enqueued = Clock::now();
       Upload to_device = upload(rank, stream);
-      state.inputs.load_metadata(stream, to_device, first.layout, first.step->ubatches);
+      state.inputs.stage_metadata(to_device, first.layout, first.step->ubatches);
+      state.inputs.copy_metadata(stream, to_device);
       to_device.finish();
       rank.runtime.launch(first.step->ranks[rank.index].exec, stream);
       host_us[static_cast<std::size_t>(rank.index)] += us_since(enqueued);
