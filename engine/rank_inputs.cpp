@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 #include "core/poison.hpp"
 #include "kernels/empty_row_mode.hpp"
@@ -150,9 +151,11 @@ void RankInputs::stage_metadata(const Upload& upload, const BatchLayout& layout,
   forced_slot_.reset();
   forced_block_.reset();
   staging_.begin(upload);
-  for (std::size_t u = 0; u < ubatches.size(); ++u) {
+  const std::size_t last = ubatches.size() - 1;
+  for (std::size_t u = 0; u < last; ++u) {
     metadata_[u].stage(staging_, ubatch_of(batch, ubatches[u]), kept_);
   }
+  metadata_[last].stage(staging_, ubatch_of(std::move(batch), ubatches[last]), kept_);
   kept_ = {};
 }
 
@@ -168,8 +171,8 @@ void RankInputs::load_data(Upload& upload, const InputData& data, const BatchLay
 std::vector<MetadataValues> RankInputs::metadata_values(const BatchLayout& layout,
                                                         const std::vector<Ubatch>& ubatches,
                                                         std::size_t ubatch) const {
-  const RankBatch batch = make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks);
-  return metadata_.at(ubatch).values(ubatch_of(batch, ubatches[ubatch]));
+  RankBatch batch = make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks);
+  return metadata_.at(ubatch).values(ubatch_of(std::move(batch), ubatches[ubatch]));
 }
 
 // Page by page: pages of the batch before are poisoned, so that a key that is read by mistake

@@ -168,6 +168,18 @@ TEST_P(MetadataCopies, WhatALoadKeepsIsNotTouched) {
   EXPECT_EQ(filled(1).size(), 1u) << "of the next batch nothing is kept";
 }
 
+// Replays as they are timed: one copy before each launch, and one of the step before the first.
+TEST_P(MetadataCopies, PacedReplaysMakeOneEach) {
+  copies_.forget();
+  const Pace pace = engine_.pace(scenario_.batches.back(), "g4", 3);
+  EXPECT_EQ(filled(0).size(), 4u);
+  EXPECT_EQ(filled(1).size(), 4u);
+  for (const double us : {pace.host.stage_us, pace.host.copy_us, pace.host.launch_us}) {
+    EXPECT_GT(us, 0);
+  }
+  EXPECT_LT(pace.host.sum_us(), pace.step_us) << "ranks are enqueued one after the other here";
+}
+
 INSTANTIATE_TEST_SUITE_P(Ubatches, MetadataCopies, testing::Values(1, 2),
                          [](const auto& ubatches) { return std::to_string(ubatches.param); });
 
