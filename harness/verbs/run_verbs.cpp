@@ -67,6 +67,7 @@ namespace {
 
 // A capture that fails has a graph in its report: the one that it did not come to.
 void capture(const VerbCall& call, const std::string& name, std::int64_t rows, const Batch* batch) {
+  call.session.awaited_sets().meet(AwaitedSets::StepKind::kCapture, {});
   call.report.graph = name;
   call.session.engine().capture(name, rows, batch);
   call.report.graph.clear();
@@ -102,6 +103,9 @@ void compute(const ComputingStep& step, const VerbCall& call) {
   Engine& engine = session.engine();
   const EngineStep* graph = replay != nullptr ? engine.graph_of(request) : nullptr;
   const std::string graph_name = graph != nullptr ? graph->name : "";
+  session.awaited_sets().meet(
+      graph != nullptr ? AwaitedSets::StepKind::kReplay : AwaitedSets::StepKind::kEager,
+      request.ranks);
   call.report.graph = graph_name;
   if (graph != nullptr) session.audit_launch(graph_name, call.report);
   refuse_launch(call.report.hazards);
