@@ -94,6 +94,56 @@ TEST(Verbs, AFailureBelongsToThePendingStepThatExpectsIt) {
             "");
 }
 
+TEST(Verbs, AFailureIsOfTheStepsGraph) {
+  const auto on_rank_0 = [](const std::string& failure) {
+    return problems("  - replay: two\n    rank: 0\n    expect: {failures: [" + failure + "]}\n");
+  };
+  EXPECT_EQ(on_rank_0("{kind: deadlock, graph: g4}"), "");
+  EXPECT_THAT(on_rank_0("{kind: deadlock, graph: g8}"),
+              HasSubstr("expected failure deadlock, graph g8, none was seen"));
+  EXPECT_THAT(on_rank_0("deadlock, {kind: deadlock, rank: 1}"),
+              HasSubstr("expected failure deadlock, rank 1, none was seen"));
+  EXPECT_EQ(problems("  - throw: {at: combine}\n  - capture: {graph: other, rows: 2}\n"
+                     "    expect: {failures: [{kind: rank_lost, graph: other}]}\n"),
+            "");
+}
+
+TEST(Verbs, WhatNoStepTakesIsRefusedAtTheStepThatSetIt) {
+  const auto after = [](const std::string& set, const std::string& steps) {
+    return problems("  - set: {" + set + "}\n" + steps);
+  };
+  const std::string replay = "  - replay: two\n";
+  const std::string capture = "  - capture: {graph: other, rows: 2}\n";
+  for (const char* set :
+       {"drop_edge: join", "num_requests: 0", "max_seq_len: 9", "workspace_ubatch: 0", "ubatch: 0",
+        "keep: slot_mapping", "keep_tail: seq_lens", "slot_mapping: 0", "block_table: 0",
+        "load_stream: s1", "lse_base: e", "lse_dtype: fp32", "epoch: 5"}) {
+    EXPECT_THAT(after(set, ""),
+                HasSubstr("test.yaml:12:5: error: no step follows that takes 'set."))
+        << set;
+  }
+  for (const char* set : {"num_requests: 0", "drop_edge: join", "ubatch: 0", "lse_base: e"}) {
+    EXPECT_THAT(after(set, replay), HasSubstr("a capture or an eager step does")) << set;
+    EXPECT_EQ(after(set, capture).find("no step follows"), std::string::npos) << set;
+  }
+  EXPECT_THAT(after("keep: slot_mapping", capture + replay),
+              HasSubstr("'set.keep' acts on a replay of a graph or an eager step, and a capture "
+                        "comes first"));
+  EXPECT_THAT(after("load_stream: compute", "  - eager: two\n" + replay),
+              HasSubstr("'set.load_stream' acts on a replay of a graph, and an eager step comes"));
+  EXPECT_EQ(after("load_stream: compute", replay), "");
+  EXPECT_THAT(after("lse_base: 2", "  - set: {lse_base: e}\n  - eager: two\n"),
+              HasSubstr("test.yaml:13:5: error: no step has taken the 'set.lse_base' of line 12"));
+}
+
+TEST(Verbs, WhatIsSetOnARankWaitsForAStepOfThatRank) {
+  const std::string set = "  - set: {keep: slot_mapping}\n    rank: 0\n";
+  const std::string on_1 = "  - replay: two\n    rank: 1\n    expect: {failures: [deadlock]}\n";
+  EXPECT_THAT(problems(set + on_1), HasSubstr("no step follows that takes 'set.keep'"));
+  EXPECT_THAT(problems(set + "  - set: {keep: seq_lens}\n    rank: 1\n  - replay: two\n"),
+              testing::Not(HasSubstr("error:")));
+}
+
 TEST(Verbs, ARankOnItsOwnIsCheckedAgainstTheReference) {
   EXPECT_EQ(problems("  - replay: {batch: two, wait: false}\n    rank: 0\n"
                      "    expect: {out: {0: 1.4}, empty_rows: [2, 3]}\n"
