@@ -39,6 +39,7 @@ void Engine::begin_exchanges(std::uint32_t epoch) {
 
 // How far every rank has come, for a wait that was in vain.
 std::string Engine::describe_exchanges() const {
+  const auto num_slots = static_cast<std::uint32_t>(scenario_.direct.slots);
   std::vector<std::string> texts(ranks_.size());
   world_.each_rank([&](Rank& rank) {
     const auto& ubatches = ranks_[rank.index]->ubatches;
@@ -51,7 +52,7 @@ std::string Engine::describe_exchanges() const {
                              std::to_string(u) + ", " + spec.name + ": last published " +
                              std::to_string(state.published);
         if (spec.content == Content::kPublishedState) continue;
-        texts[rank.index] += ", last consumed " + std::to_string(state.consumed);
+        texts[rank.index] += ", last consumed " + std::to_string(last_consumed(state, num_slots));
       }
     }
   });

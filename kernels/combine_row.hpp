@@ -38,10 +38,10 @@ DCP_HOST_DEVICE void sum_rank_rows(const float* factors, int world_size, int hea
     for (int rank = 0; rank < world_size; ++rank) {
       const float factor = factors[rank];
       if (factor == 0.0f) continue;
-      const auto* row = rows_of(rank) + begin;
+      const auto row = rows_of(rank);
       const bool starts_group = num_added % kGroup == 0;
       for (int i = 0; i < count; ++i) {
-        const float term = factor * to_float(row[i * Team::size()]);
+        const float term = factor * to_float(row[begin + i * Team::size()]);
         if (starts_group) sums[i] += group[i];
         group[i] = starts_group ? term : group[i] + term;
       }

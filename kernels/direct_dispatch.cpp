@@ -90,6 +90,7 @@ void DirectDispatch::run(const Params& params) {
   const std::uint32_t slot = slot_of(params.state->epoch, params.num_slots);
   for (int peer = 0; peer < params.world_size; ++peer) {
     dispatch_dtype(params.lse.dtype, [&]<class Lse>() { store_lses<Lse>(params, peer, slot); });
+    if (peer == params.rank && params.keeps_own_rows) continue;
     dispatch_dtype(params.out.dtype, [&]<class T>() { store_payload<T>(params, peer, slot); });
   }
 }

@@ -38,6 +38,7 @@ struct DirectDispatch {
     std::int32_t world_size;
     std::int32_t rank;
     std::uint32_t num_slots;
+    bool keeps_own_rows = false;  // the rows that this rank combines stay where they are
   };
 
   static const void* handle(const Params& params) { return params.stores; }

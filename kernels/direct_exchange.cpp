@@ -27,13 +27,19 @@ void combine_rows(const Params& params, std::uint32_t slot) {
   const SlotRows slots = slot_rows(send);
   const auto* payload = static_cast<const T*>(send.payload.at[send.rank]);
   const float* lses = send.lse_slots.at[send.rank];
+  const auto own_row = [&](std::int64_t token, int head) -> StridedRow<const T> {
+    const int own_head = send.rank * slots.heads_per_rank + head;
+    const auto* partial = static_cast<const T*>(send.out.data);
+    return {partial + send.out.strides.offset(token, own_head), send.out.strides.element};
+  };
   auto* out = static_cast<T*>(params.out.data);
   std::vector<float> factors(static_cast<std::size_t>(send.world_size));
   for (std::int64_t token = 0; token < send.num_tokens; ++token) {
     for (int head = 0; head < slots.heads_per_rank; ++head) {
       const auto lse_of = [&](int sender) { return lses[slots.row(slot, sender, token, head)]; };
-      const auto row_of = [&](int sender) {
-        return payload + slots.row(slot, sender, token, head) * send.head_dim;
+      const auto row_of = [&](int sender) -> StridedRow<const T> {
+        if (sender == send.rank) return own_row(token, head);
+        return {payload + slots.row(slot, sender, token, head) * send.head_dim, 1};
       };
       const LseSum total = rank_factors<kBase, OneLane>(send.world_size, lse_of, factors.data());
       sum_rank_rows<OneLane>(
@@ -48,7 +54,8 @@ void combine_rows(const Params& params, std::uint32_t slot) {
 
 }  // namespace
 
-// The parts' accesses, of which the state is one, and those of the combine.
+// The parts' accesses, of which the state is one, and those of the combine. Own rows do not go
+// through the slot, and count as if they did: a rank's own parts say where the slots are.
 void DirectExchange::accesses(const Params& params, std::vector<Access>& out) {
   const DirectDispatch::Params& send = params.send;
   std::vector<Access> parts;

@@ -1,13 +1,14 @@
 // A direct exchange in one node: the epoch advances, the rank's rows go into the peers' slots,
 // flags are raised, the peers' flags awaited, and their rows combined where they lie in the slot.
 // What DirectAdvance, DirectDispatch, DirectPublish, DirectWait, DirectRead and A2aCombine do one
-// after the other, with the same bits, without moving received rows once more.
+// after the other, with the same bits, without moving received rows once more, nor those rows of
+// the partial that the rank combines itself.
 //
-// Reads T * H * (D * e + lse size) + N * T * h * (D * e + 4) bytes, writes as much as
-// DirectDispatch and T * h * (D * e + 4). On a GPU each block sends the rows that the block of the
+// Reads T * H * (D * e + lse size) + N * T * h * (D * e + 4) bytes, stores (N-1)/N * T * H * D * e +
+// T * H * 4 and writes T * h * (D * e + 4). On a GPU each block sends the rows that the block of the
 // same number combines on the other ranks, and has a flag of its own for them: no block waits for a
 // whole kernel. All blocks of all ranks must be on the GPU at the same time; the wait is bounded.
-// The last block to finish advances the epoch and leaves the counter of blocks at zero.
+// The last block that raises its flags advances the epoch and leaves the counter of blocks at zero.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,7 @@ struct DirectExchange {
   static constexpr std::string_view kStuckKind = DirectWait::kStuckKind;
 
   struct Params {
-    DirectDispatch::Params send;
+    DirectDispatch::Params send;  // keeps_own_rows
     DirectPublish::Params publish;
     DirectWait::Params wait;
     HeadRows out;  // [T, h, D]; its dtype is that of the payload

@@ -12,10 +12,11 @@ namespace dcp {
 
 // Of one rank and ubatch, in memory that the peers may read.
 struct ExchangeState {
-  std::uint32_t epoch;      // of the exchange in progress, or the last one
-  std::uint32_t published;  // last epoch whose flags this rank has raised
-  std::uint32_t consumed;   // last epoch whose rows this rank has read
-  std::uint32_t num_done;   // blocks of the kernel in progress that are done; 0 between kernels
+  std::uint32_t epoch;         // of the exchange in progress, or the last one
+  std::uint32_t published;     // last epoch whose flags this rank has raised
+  std::uint32_t consumed;      // last epoch whose rows this rank has read, but for `num_lost`
+  std::uint32_t num_done;      // blocks of the kernel in progress that are done; 0 between kernels
+  std::uint32_t num_lost = 0;  // blocks or lanes of the last exchange that waited in vain
 };
 
 // Epochs count from 0 to this and begin anew, so that consecutive ones never share a slot, whatever
@@ -32,6 +33,13 @@ DCP_HOST_DEVICE constexpr std::uint32_t next_epoch(std::uint32_t epoch, std::uin
 DCP_HOST_DEVICE constexpr std::uint32_t slot_of(std::uint32_t epoch, std::uint32_t num_slots) {
   const bool is_power_of_two = (num_slots & (num_slots - 1)) == 0;
   return is_power_of_two ? epoch & (num_slots - 1) : epoch % num_slots;
+}
+
+// A kernel that does all of an exchange notes at once that it was consumed; who then waits in vain
+// counts in num_lost: the exchange before was the last.
+constexpr std::uint32_t last_consumed(const ExchangeState& state, std::uint32_t num_slots) {
+  if (state.num_lost == 0) return state.consumed;
+  return state.consumed == 0 ? last_epoch(num_slots) : state.consumed - 1;
 }
 
 // The last epoch of the slot that is not after `epoch`: what its flags hold when nothing is under

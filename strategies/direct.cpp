@@ -38,7 +38,9 @@ void enqueue_alone(const Lane& lane, const StepShape& shape, const BufferSet& bu
 void enqueue_fused(const Lane& lane, const StepShape& shape, const BufferSet& buffers,
                    const Partials& partials, const Combined& combined) {
   const Exchange<> exchange(lane, shape, buffers, direct_names(shape));
-  lane.enqueue<DirectExchange>({.send = dispatch_params(exchange, shape, buffers, partials),
+  DirectDispatch::Params send = dispatch_params(exchange, shape, buffers, partials);
+  send.keeps_own_rows = true;
+  lane.enqueue<DirectExchange>({.send = send,
                                 .publish = exchange.publish(),
                                 .wait = exchange.wait(),
                                 .out = combined.out,

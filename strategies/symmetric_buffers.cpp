@@ -16,7 +16,7 @@ std::vector<BufferSet> allocate_symmetric(World& world, const BufferPlan& plan) 
 
 std::vector<std::uint32_t> content_at(const BufferSpec& spec, std::uint32_t epoch,
                                       std::uint32_t num_slots) {
-  if (is_state(spec.content)) return {epoch, epoch, epoch, 0};
+  if (is_state(spec.content)) return {epoch, epoch, epoch, 0, 0};
   if (spec.content == Content::kRows) return {};
   const std::size_t world_size = spec.size_bytes / sizeof(std::uint32_t) / num_slots;
   std::vector<std::uint32_t> flags;

@@ -114,16 +114,16 @@ struct VectorWords {
   }
 };
 
-// Up to eight ranks: one group. Each lane has some words of the row, all of them in flight.
+// Up to kMaxRanks ranks, which are one group. Each lane has some words of the row, all of them in flight.
 // Starting from -0, which adding anything forgets, gives the bits of sum_rank_rows.
-template <LseBase kBase, class T, class Words, class Row>
+template <LseBase kBase, class T, class Words, int kMaxRanks = kGroup, class Row>
 __device__ LseSum combine_group(const Row& row, int world_size) {
   constexpr int kWords = Words::kWords;
   using RankTeam = LaneTeam<kGroup>;  // lane i looks after the lse of rank i
   constexpr int kElements = Word<T>::kElements;
-  std::uint32_t words[kGroup][kWords];
+  std::uint32_t words[kMaxRanks][kWords];
 #pragma unroll
-  for (int rank = 0; rank < kGroup; ++rank) {
+  for (int rank = 0; rank < kMaxRanks; ++rank) {
     Words::load(row, rank, rank < world_size, words[rank]);
   }
   const int own_rank = RankTeam::lane();
@@ -138,7 +138,7 @@ __device__ LseSum combine_group(const Row& row, int world_size) {
     for (int i = 0; i < kElements; ++i) sums[w][i] = total.sum > 0.0f ? -0.0f : 0.0f;
   }
 #pragma unroll
-  for (int rank = 0; rank < kGroup; ++rank) {
+  for (int rank = 0; rank < kMaxRanks; ++rank) {
     const float factor = __shfl_sync(~0u, own_factor, rank);
 #pragma unroll
     for (int w = 0; w < kWords; ++w) {

@@ -37,7 +37,7 @@ __device__ void store_row(const DirectDispatch::Params& params, std::uint32_t sl
   const PeerRow to(params, slot, token, head);
   const bool is_empty = params.empty.has(token);
   to.store_lse(params, token, head, is_empty);
-  if (is_empty) return;
+  if (is_empty || (to.peer == params.rank && params.keeps_own_rows)) return;
   const auto* from =
       reinterpret_cast<const T*>(static_cast<const char*>(params.out.data) +
                                  params.out.strides.offset(token, head) *
