@@ -405,6 +405,13 @@ TEST_F(Check, AFilterWithoutACaseIsBadUsage) {
   EXPECT_EQ(outcome.err, "dcpsim: error: no case matches the filter\n");
 }
 
+TEST_F(Check, AFolderWithoutInputsNamesWhatCounts) {
+  std::filesystem::create_directory(path("empty"));
+  const test::Outcome outcome = run("check '" + path("empty") + "'");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.err, path("empty") + ": error: no .json or .safetensors file below\n");
+}
+
 TEST_F(Check, ScenarioKeysDoNotApply) {
   const test::Outcome outcome = check(small_file(), "--set world_size=2");
   EXPECT_EQ(outcome.exit_code, 2);

@@ -187,6 +187,15 @@ TEST_F(EngineDumpFile, HeadsThatDoNotDivideAmongTheRanksAreRefused) {
   EXPECT_EQ(refusal({file}, false), path("0") + ": error: 6 heads do not divide among 4 ranks");
 }
 
+// That the heads do not divide among those that are there is not what is wrong.
+TEST_F(EngineDumpFile, MissingAndSurplusRanksAreToldAsSuch) {
+  TensorFile file = dump_.file_of_rank(0);
+  file.metadata["world_size"] = "4";
+  const std::string text = ": error: '__metadata__': 'world_size' is 4, ";
+  EXPECT_EQ(refusal({file, file, file}, true), path("0") + text + "3 ranks are given");
+  EXPECT_EQ(refusal({file, file, file, file, file}, true), path("0") + text + "5 ranks are given");
+}
+
 TEST_F(EngineDumpFile, FilesOfRanksMustAgree) {
   const std::vector<TensorFile> right = {dump_.file_of_rank(0), dump_.file_of_rank(1),
                                          dump_.file_of_rank(2), dump_.file_of_rank(3)};
