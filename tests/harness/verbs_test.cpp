@@ -12,6 +12,7 @@ namespace dcp {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kHead = R"(schema: 1
 world_size: 2
@@ -299,6 +300,42 @@ TEST(Verbs, BuffersThatAreGoneOrPartsAreRefused) {
   EXPECT_THAT(problems("  - grow: {workspace: 9}\n"), HasSubstr("no workspace that could grow"));
   EXPECT_THAT(problems("  - allocate: {name: x, bytes: 1000000000000}\n"),
               HasSubstr("error: capacity: allocation 'x'"));
+}
+
+// A buffer that all ubatches share has no other ubatch either.
+TEST(Verbs, AUbatchThatIsNotThereIsRefusedByEveryVerbThatTakesABuffer) {
+  const std::string allocated = "  - allocate: {name: x, bytes: 64}\n  - ";
+  for (const std::string buffer : {"q", "seq_lens", "out", "x"}) {
+    for (const std::string verb : {"poison", "canary", "check_canary", "free", "rebind", "remap"}) {
+      const std::string step = verb + ": {buffer: " + buffer + ", ubatch: ";
+      EXPECT_THAT(problems(allocated + step + "9}\n"),
+                  HasSubstr("test.yaml:13:5: error: no_such_buffer: '" + buffer +
+                            "' of ubatch 9: the last ubatch is 0"))
+          << step;
+      EXPECT_THAT(problems(allocated + step + "0}\n"), Not(HasSubstr("of ubatch"))) << step;
+    }
+  }
+}
+
+TEST(Verbs, BuffersWhoseAddressesAllRanksHoldAreNotRebound) {
+  const auto problem = [](const std::string& keys, const std::string& step) {
+    const Scenario scenario =
+        parse_scenario("test.yaml", kHead + keys + "steps:\n  - capture: all\n  - " + step + "\n");
+    return run_scenario(scenario, *find_strategy("direct"), {.seed = 1}).bad_input;
+  };
+  const std::string gathers = "query: direct\nkv_gather: {tokens: 4, dim: 16, dtype: fp16}\n";
+  for (const char* form : {"steps", "fused"}) {
+    const std::string keys = gathers + "direct: {form: " + form + "}\n";
+    for (const std::string buffer : {"payload", "lse_slots", "signals", "q_gathered", "kv_slots"}) {
+      for (const char* where : {"", ", rank: 0", ", graph: g4"}) {
+        EXPECT_THAT(
+            problem(keys, "rebind: {buffer: " + buffer + where + "}"),
+            HasSubstr("no_such_buffer: '" + buffer + "' is a buffer of the direct exchange"))
+            << form << where;
+      }
+    }
+  }
+  EXPECT_EQ(problem("", "rebind: {buffer: q_gathered, graph: g4}"), "") << "it is the graph's own";
 }
 
 TEST(Verbs, GenerationsTellOldBuffersFromNewOnes) {
