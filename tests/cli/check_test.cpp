@@ -405,6 +405,14 @@ TEST_F(Check, AFilterWithoutACaseIsBadUsage) {
   EXPECT_EQ(outcome.err, "dcpsim: error: no case matches the filter\n");
 }
 
+TEST_F(Check, AFieldThatIsThereTwiceIsRefused) {
+  write("v.json", R"({"cases": [{"name": "x", "dtype": "bf16", "dtype": "fp32"}], "source": "s"})");
+  const test::Outcome outcome = run("check '" + path("v.json") + "'");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.out,
+              HasSubstr(path("v.json") + ": error: /cases/0: the field 'dtype' is there twice"));
+}
+
 TEST_F(Check, AFolderWithoutInputsNamesWhatCounts) {
   std::filesystem::create_directory(path("empty"));
   const test::Outcome outcome = run("check '" + path("empty") + "'");
