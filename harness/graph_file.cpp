@@ -124,12 +124,22 @@ void bind_role(const JsonNode& node, const audit::Allocation& allocation, audit:
                            .size_bytes = allocation.size_bytes});
 }
 
+int earlier_node(const JsonNode& node, int index) {
+  const auto earlier = static_cast<int>(node.integer(0, kMaxNodes - 1));
+  if (earlier == index) node.refuse("node " + std::to_string(index) + " depends on itself");
+  if (earlier > index) {
+    node.refuse("node " + std::to_string(index) + " depends on node " + std::to_string(earlier) +
+                ", which is not an earlier one");
+  }
+  return earlier;
+}
+
 audit::Dependency read_dependency(const JsonNode& node, int index) {
   if (index == 0) node.refuse("the first node has no earlier one to depend on");
-  if (!node.is_object()) return {.node = static_cast<int>(node.integer(0, index - 1))};
+  if (!node.is_object()) return {.node = earlier_node(node, index)};
   constexpr std::array<std::string_view, 3> kFields = {"node", "programmatic", "waits"};
   allow(node, kFields);
-  return {.node = static_cast<int>(node.at("node").integer(0, index - 1)),
+  return {.node = earlier_node(node.at("node"), index),
           .is_programmatic = flag(node, "programmatic"),
           .consumer_waits = flag(node, "waits")};
 }

@@ -21,8 +21,8 @@ struct StepScope {
   std::map<std::string, std::string> without_result = {};  // name or index -> verb
   std::int64_t num_steps = 0;                              // earlier steps of the file's list
   bool inside_together = false;
-  std::vector<std::pair<const YamlNode*, std::string>> until =
-      {};  // references that may point forward
+  // References that may point forward.
+  std::vector<std::pair<const YamlNode*, std::string>> until = {};
 };
 
 // One step, and the names that it adds to the scope.

@@ -139,6 +139,21 @@ TEST_F(GraphFileTest, TheFirstNodeHasNoneToDependOn) {
             std::string::npos);
 }
 
+TEST_F(GraphFileTest, NodesDependOnEarlierOnes) {
+  const auto depends_on = [&](const std::string& node) {
+    const std::string found = refusal(R"([{"allocations": [], "graphs": [{"name": "g",
+                       "captured_at": 0, "nodes": [{"op": "x"}, {"op": "x", "dependencies": [)" +
+                                      node + "]}]}]}]");
+    return found.substr(std::min(found.find("/dependencies/0"), found.size()));
+  };
+  EXPECT_EQ(depends_on("0"), "");
+  EXPECT_EQ(depends_on("1"), "/dependencies/0: node 1 depends on itself");
+  EXPECT_EQ(depends_on(R"({"node": 1})"), "/dependencies/0/node: node 1 depends on itself");
+  EXPECT_EQ(depends_on("2"),
+            "/dependencies/0: node 1 depends on node 2, which is not an earlier one");
+  EXPECT_EQ(depends_on("-1"), "/dependencies/0: an integer in 0 .. 49999 expected, -1 found");
+}
+
 TEST_F(GraphFileTest, RefusesWhatItDoesNotKnowWithItsPlace) {
   EXPECT_NE(refusal(R"([{"allocations": [], "graphs": [{"name": "g", "captured_at": 0,
                        "nodes": [{"op": "x", "dependencies": [0]}]}]}])")
