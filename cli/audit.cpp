@@ -51,20 +51,47 @@ Audited audit_scenario(const Scenario& scenario, const std::string& strategy,
   return audited;
 }
 
-std::vector<Audited> audit_scenarios(const Options& options) {
-  std::vector<Audited> all;
+struct AuditJob {
+  Scenario scenario;
+  std::vector<std::string> strategies;
+};
+
+// Read before any of them runs.
+std::vector<AuditJob> audit_jobs(const Options& options) {
+  std::vector<AuditJob> jobs;
   for (const std::string& file : input_files(options.paths, {".yaml", ".yml"}, "rejected")) {
     if (!matches_filter(file, options.filter)) continue;
-    const Scenario scenario = read_scenario(file, options.overrides);
-    require_supported(scenario);
-    for (const std::string& strategy :
-         options.strategies.empty() ? scenario.strategies : options.strategies) {
-      if (allows(scenario, options, strategy)) {
-        all.push_back(audit_scenario(scenario, strategy, options));
-      }
+    AuditJob job{.scenario = read_scenario(file, options.overrides),
+                 .strategies = options.strategies};
+    require_supported(job.scenario);
+    if (job.strategies.empty()) job.strategies = job.scenario.strategies;
+    std::erase_if(job.strategies, [&](const std::string& strategy) {
+      return !allows(job.scenario, options, strategy);
+    });
+    jobs.push_back(std::move(job));
+  }
+  return jobs;
+}
+
+void require_right_number(std::size_t num_audits, const Options& options) {
+  if (num_audits == 0) throw InputError({.file = "dcpsim"}, "no scenario is left to audit");
+  if (num_audits == 1 || (options.dot_path.empty() && options.html_path.empty())) return;
+  throw InputError({.file = "dcpsim"},
+                   "'--dot' and '--html' show one scenario under one strategy, these are " +
+                       std::to_string(num_audits));
+}
+
+std::vector<Audited> audit_scenarios(const Options& options) {
+  const std::vector<AuditJob> jobs = audit_jobs(options);
+  std::size_t num_audits = 0;
+  for (const AuditJob& job : jobs) num_audits += job.strategies.size();
+  require_right_number(num_audits, options);
+  std::vector<Audited> all;
+  for (const AuditJob& job : jobs) {
+    for (const std::string& strategy : job.strategies) {
+      all.push_back(audit_scenario(job.scenario, strategy, options));
     }
   }
-  if (all.empty()) throw InputError({.file = "dcpsim"}, "no scenario is left to audit");
   return all;
 }
 
@@ -94,15 +121,9 @@ Audited audit_graph_file(const std::string& path) {
   return audited;
 }
 
-void write_pages(const std::vector<Audited>& all, const Options& options) {
-  if (options.dot_path.empty() && options.html_path.empty()) return;
-  if (all.size() != 1) {
-    throw InputError({.file = "dcpsim"},
-                     "'--dot' and '--html' show one scenario under one strategy, these are " +
-                         std::to_string(all.size()));
-  }
-  if (!options.dot_path.empty()) write_report_file(options.dot_path, audit_dot(all.front()));
-  if (!options.html_path.empty()) write_report_file(options.html_path, audit_html(all.front()));
+void write_pages(const Audited& audited, const Options& options) {
+  if (!options.dot_path.empty()) write_report_file(options.dot_path, audit_dot(audited));
+  if (!options.html_path.empty()) write_report_file(options.html_path, audit_html(audited));
 }
 
 }  // namespace
@@ -126,7 +147,7 @@ int audit_command(const Options& options) {
     is_clean &= audited.findings.empty();
     is_bad |= !audited.bad_input.empty();
   }
-  write_pages(all, options);
+  write_pages(all.front(), options);
   if (!options.json_path.empty()) write_json_file(options.json_path, report);
   return is_bad ? 2 : is_clean ? 0 : 1;
 }

@@ -9,6 +9,7 @@
 #include <concepts>
 #include <cstdlib>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <sstream>
 #include <thread>
@@ -108,6 +109,15 @@ std::string text_of(const po::variables_map& values, const char* option) {
   return values.count(option) == 0 ? std::string() : values[option].as<std::string>();
 }
 
+std::string text_not_empty(const po::variables_map& values, const char* option,
+                           std::string_view what) {
+  const std::string text = text_of(values, option);
+  if (values.count(option) != 0 && text.empty()) {
+    refuse("'--" + std::string(option) + "' needs " + std::string(what));
+  }
+  return text;
+}
+
 std::vector<std::string> list_of(const po::variables_map& values, const char* option) {
   if (values.count(option) == 0) return {};
   return values[option].as<std::vector<std::string>>();
@@ -119,8 +129,8 @@ T number(std::string_view option, const std::string& text, T minimum) {
   const char* end = text.data() + text.size();
   const auto [stop, error] = std::from_chars(text.data(), end, value);
   if (error != std::errc() || stop != end || value < minimum) {
-    refuse(in_quotes(option) + " takes a whole number from " + std::to_string(minimum) + ", not " +
-           in_quotes(text));
+    refuse(in_quotes(option) + " takes a whole number from " + std::to_string(minimum) + " to " +
+           std::to_string(std::numeric_limits<T>::max()) + ", not " + in_quotes(text));
   }
   return value;
 }
@@ -291,8 +301,8 @@ Options parse_command_line(const std::vector<std::string>& arguments,
   // each other's ranks from running.
   if (options.backend.backend == Backend::kCuda) options.jobs = 1;
   take_report_paths(values, options);
-  options.filter = text_of(values, "filter");
-  options.graph_path = text_of(values, "graph");
+  options.filter = text_not_empty(values, "filter", "a pattern");
+  options.graph_path = text_not_empty(values, "graph", "a name");
   options.verbose = values.count("verbose") != 0;
   options.color = wants_color(values.count("no-color") != 0, std::getenv("NO_COLOR"),
                               isatty(STDOUT_FILENO) != 0);

@@ -71,7 +71,11 @@ std::vector<std::string> input_files(const std::vector<std::string>& paths,
       continue;
     }
     const auto below = files_below(path, extensions, skipped_folder);
-    if (below.empty()) throw InputError({.file = path}, "no " + extensions.front() + " file below");
+    if (below.empty()) {
+      std::string words;
+      for (const std::string& each : extensions) words += (words.empty() ? "" : " or ") + each;
+      throw InputError({.file = path}, "no " + words + " file below");
+    }
     std::for_each(below.begin(), below.end(), add);
   }
   return files;

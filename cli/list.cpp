@@ -7,6 +7,7 @@
 #include "cli/json_file.hpp"
 #include "core/kinds.hpp"
 #include "core/scenario_reader.hpp"
+#include "core/step_words.hpp"
 #include "core/supported.hpp"
 #include "strategies/registry.hpp"
 
@@ -90,6 +91,9 @@ std::vector<ListSection> known_words() {
       model_section(),
       section_of("steps", kVerbs),
       section_of("set", settable_values()),
+      section_of("operations", operation_words()),
+      section_of("calls", capture_calls()),
+      section_of("metadata", metadata_words()),
       section_of("buffers", buffer_kinds()),
       section_of("hazards", hazard_kinds()),
       section_of("failures", failure_kinds()),

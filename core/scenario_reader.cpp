@@ -112,7 +112,7 @@ void read_parts(const MapReader& map, Scenario& scenario) {
   }
   scenario.kv = read_kv(map.find("kv"), scenario.dtype, scenario.model);
   if (const YamlNode* node = map.find("data")) {
-    scenario.data = read_data(*node, scenario.world_size);
+    scenario.data = read_data(*node, scenario);
   }
   if (const YamlNode* node = map.find("graph")) scenario.graph = read_graph(*node);
   if (const YamlNode* node = map.find("workspace")) scenario.workspace = read_workspace(*node);

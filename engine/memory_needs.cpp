@@ -2,9 +2,24 @@
 
 #include <algorithm>
 
+#include "engine/engine_state.hpp"
 #include "engine/workspace.hpp"
 
 namespace dcp {
+
+namespace {
+
+// What a step's own workspace has more of than its buffers use. A workspace of another policy is
+// counted where it is taken.
+double bytes_beyond_use(const Scenario& scenario, const BufferPlan& plan, std::int64_t rows) {
+  if (scenario.workspace.policy != WorkspacePolicy::kGraphPool) return 0;
+  const WorkspaceNeed need = need_of(scenario, plan, rows);
+  return need.asked_bytes > need.used_bytes
+             ? static_cast<double>(need.asked_bytes - need.used_bytes)
+             : 0;
+}
+
+}  // namespace
 
 double input_bytes(const Scenario& scenario, const StepPlan& plan, const Capacity& capacity) {
   const auto rows = static_cast<double>(capacity.max_num_tokens);
@@ -48,6 +63,7 @@ double step_bytes(const Scenario& scenario, const StepPlan& plan,
     for (const BufferSpec& spec : needed.specs()) {
       if (spec.lifetime != Lifetime::kSymmetric) sum += static_cast<double>(spec.size_bytes);
     }
+    sum += bytes_beyond_use(scenario, needed, ubatch.num_rows);
   }
   return sum * scenario.world_size;
 }

@@ -42,13 +42,16 @@ PartialsCase join_partials(std::vector<EngineDumpPart>& parts) {
     for (RankPartials& rank : part.ranks) partials.ranks.push_back(std::move(rank));
   }
   partials.world_size = static_cast<int>(partials.ranks.size());
+  if (first.world_size && *first.world_size != partials.world_size) {
+    const bool lacks_some = partials.world_size < *first.world_size;
+    const int rank = lacks_some ? partials.world_size : *first.world_size;  // they count from 0
+    first.refuse("'__metadata__': 'world_size' is " + std::to_string(*first.world_size) +
+                 (lacks_some ? ", rank " : ", there is no rank ") + std::to_string(rank) +
+                 (lacks_some ? " is missing" : " in it"));
+  }
   if (partials.num_heads % partials.world_size != 0) {
     first.refuse(std::to_string(partials.num_heads) + " heads do not divide among " +
                  std::to_string(partials.world_size) + " ranks");
-  }
-  if (first.world_size && *first.world_size != partials.world_size) {
-    first.refuse("'__metadata__': 'world_size' is " + std::to_string(*first.world_size) + ", " +
-                 std::to_string(partials.world_size) + " ranks are given");
   }
   return partials;
 }

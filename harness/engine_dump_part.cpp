@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 
 #include "core/error.hpp"
 #include "core/spelling.hpp"
@@ -126,8 +127,18 @@ class PartReader {
 
   const StoredTensor& at(std::string_view name) const {
     const StoredTensor* tensor = file_.find(name);
-    if (tensor == nullptr) part_.refuse("the tensor '" + std::string(name) + "' is missing");
+    if (tensor == nullptr) {
+      part_.refuse("the tensor '" + std::string(name) + "' is missing" + hint_of_name());
+    }
     return *tensor;
+  }
+
+  // Of what `run --dump` writes beside the files of ranks, by whose names they are known.
+  std::string hint_of_name() const {
+    const std::filesystem::path stem = std::filesystem::path(part_.path).stem();
+    if (stem.extension() != ".inputs" && stem.extension() != ".reference") return "";
+    return ": it is in the files of the step's ranks, " + stem.stem().string() +
+           ".rank-<r>.safetensors";
   }
 
   void require_shape(const StoredTensor& tensor, const std::vector<std::int64_t>& shape) const {
@@ -157,16 +168,16 @@ class PartReader {
       refuse(tensor, "shape " + form + " expected, " + shape_text(tensor.shape) + " found");
     }
     const std::size_t skip = one_rank_ ? 0 : 1;
-    const auto dim = [&](std::size_t index, char letter, std::int64_t max) {
+    const auto dim = [&](std::size_t index, char letter, std::int64_t max, std::int64_t min = 1) {
       const std::int64_t value = tensor.shape[index];
-      if (value < 1 || value > max) {
-        refuse(tensor, std::string(1, letter) + " in 1 .. " + std::to_string(max) + " expected, " +
-                           std::to_string(value) + " found");
+      if (value < min || value > max) {
+        refuse(tensor, std::string(1, letter) + " in " + std::to_string(min) + " .. " +
+                           std::to_string(max) + " expected, " + std::to_string(value) + " found");
       }
       return value;
     };
     part_.ranks.resize(one_rank_ ? 1 : static_cast<std::size_t>(dim(0, 'N', kMaxWorldSize)));
-    part_.num_tokens = dim(skip, 'T', kMaxTokens);
+    part_.num_tokens = dim(skip, 'T', kMaxTokens, one_rank_ ? 0 : 1);
     part_.num_heads = static_cast<int>(dim(skip + 1, 'H', kMaxHeads));
     part_.head_dim = static_cast<int>(dim(skip + 2, 'D', kMaxHeadDim));
     if (part_.head_dim % 8 != 0) {

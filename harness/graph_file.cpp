@@ -6,6 +6,7 @@
 #include <map>
 
 #include "audit/memory_map.hpp"
+#include "harness/allocation_overlap.hpp"
 #include "harness/json_node.hpp"
 
 namespace dcp {
@@ -103,6 +104,16 @@ audit::Allocation read_allocation(const JsonNode& node, audit::RankRecord& rank)
   return made;
 }
 
+// What a pointer means would depend on the order in the file.
+void require_apart(const JsonNode& node, const std::vector<audit::Allocation>& allocations) {
+  const auto overlap = first_overlap(allocations);
+  if (!overlap) return;
+  const audit::Allocation& later = *overlap->later;
+  node.items()[later.id].refuse("has bytes of allocation " + std::to_string(overlap->earlier->id) +
+                                ", '" + overlap->earlier->name + "', which is alive at moment " +
+                                std::to_string(later.born) + " too");
+}
+
 void bind_role(const JsonNode& node, const audit::Allocation& allocation, audit::RankRecord& rank) {
   const auto role = node.find("role");
   if (!role) return;
@@ -113,11 +124,22 @@ void bind_role(const JsonNode& node, const audit::Allocation& allocation, audit:
                            .size_bytes = allocation.size_bytes});
 }
 
+int earlier_node(const JsonNode& node, int index) {
+  const auto earlier = static_cast<int>(node.integer(0, kMaxNodes - 1));
+  if (earlier == index) node.refuse("node " + std::to_string(index) + " depends on itself");
+  if (earlier > index) {
+    node.refuse("node " + std::to_string(index) + " depends on node " + std::to_string(earlier) +
+                ", which is not an earlier one");
+  }
+  return earlier;
+}
+
 audit::Dependency read_dependency(const JsonNode& node, int index) {
-  if (!node.is_object()) return {.node = static_cast<int>(node.integer(0, index - 1))};
+  if (index == 0) node.refuse("the first node has no earlier one to depend on");
+  if (!node.is_object()) return {.node = earlier_node(node, index)};
   constexpr std::array<std::string_view, 3> kFields = {"node", "programmatic", "waits"};
   allow(node, kFields);
-  return {.node = static_cast<int>(node.at("node").integer(0, index - 1)),
+  return {.node = earlier_node(node.at("node"), index),
           .is_programmatic = flag(node, "programmatic"),
           .consumer_waits = flag(node, "waits")};
 }
@@ -238,6 +260,7 @@ audit::RankRecord read_rank(const JsonNode& node, int index, std::size_t& num_un
     rank.allocations.push_back(read_allocation(each, rank));
     bind_role(each, rank.allocations.back(), rank);
   }
+  require_apart(node.at("allocations"), rank.allocations);
   const audit::MemoryMap memory(rank.allocations);
   for (const JsonNode& each : node.at("graphs").items()) {
     rank.graphs.push_back(read_graph(each, rank, memory));
@@ -271,6 +294,10 @@ GraphFile read_graph_file(const std::string& path) {
   for (const JsonNode& rank : root.at("ranks").items()) {
     const auto index = static_cast<int>(file.record.ranks.size());
     file.record.ranks.push_back(read_rank(rank, index, file.num_undeclared_nodes));
+    const int number = file.record.ranks.back().rank;
+    const auto is_same = [&](const audit::RankRecord& other) { return other.rank == number; };
+    if (std::ranges::count_if(file.record.ranks, is_same) == 1) continue;
+    rank.refuse("another rank has the number " + std::to_string(number));
   }
   if (file.record.ranks.empty()) root.at("ranks").refuse("there must be a rank");
   return file;

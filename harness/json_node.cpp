@@ -9,6 +9,7 @@
 #include "core/error.hpp"
 #include "core/input_file.hpp"
 #include "core/spelling.hpp"
+#include "harness/json_names.hpp"
 
 namespace dcp {
 
@@ -198,8 +199,13 @@ nlohmann::json read_json_file(const std::string& path, std::size_t max_size_byte
 }
 
 nlohmann::json parse_json_text(const std::string& path, std::string_view text) {
+  JsonNames names(path);
+  const auto watch = [&](int, Json::parse_event_t event, const Json& parsed) {
+    names.watch(event, parsed);
+    return true;
+  };
   try {
-    return Json::parse(text);
+    return Json::parse(text, watch);
   } catch (const Json::parse_error& refused) {
     throw InputError(place_of(path, text, refused.byte), reason_of(refused));
   } catch (const Json::exception& refused) {  // a number that no double holds

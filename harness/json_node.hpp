@@ -59,7 +59,7 @@ class JsonNode {
 };
 
 // Parses the file. Throws InputError where it cannot be read, is larger than `max_size_bytes`, or
-// is not JSON: then with line and column.
+// is not JSON: then with line and column; and where an object has a field twice.
 nlohmann::json read_json_file(const std::string& path, std::size_t max_size_bytes);
 
 // The same for text that is in memory; `path` is only for messages.

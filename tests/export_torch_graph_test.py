@@ -41,14 +41,14 @@ def pointer(address):
     return address.to_bytes(8, "little").hex()
 
 
-def pack_and_unpack():
+def pack_and_unpack(captured_at):
     nodes = {7: {"op": "pack", "arguments": [pointer(STAGING), pointer(POOL), "04000000"]},
              3: {"op": "unpack", "arguments": [pointer(POOL), pointer(OUT)]}}
-    return graph_record("decode", len(CAPTURED), [3, 7], [(7, 3, False)], dict(nodes).get)
+    return graph_record("decode", captured_at, [3, 7], [(7, 3, False)], dict(nodes).get)
 
 
-def audit(trace):
-    record = {"rank": 0, "graphs": [pack_and_unpack()],
+def audit(trace, captured_at=len(CAPTURED)):
+    record = {"rank": 0, "graphs": [pack_and_unpack(captured_at)],
               "allocations": allocations(snapshot([]), snapshot(trace),
                                          names=[(1, STAGING, "staging")])}
     with tempfile.TemporaryDirectory() as folder:
@@ -71,9 +71,20 @@ class ExportTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(len(report["graphs"][0]["buffers"]), 3)
 
+    def test_a_pool_segment_may_lie_where_tensors_were_before(self):
+        before = [event("alloc", POOL - 512, 1024), event("alloc", POOL + 512, 512),
+                  event("free_completed", POOL - 512, 1024),
+                  event("free_completed", POOL + 512, 512), event("segment_alloc", POOL, 4096)]
+        trace = CAPTURED[:1] + before + CAPTURED[1:]
+        made = allocations(snapshot([]), snapshot(trace))
+        self.assertEqual([(a["born"], a.get("died")) for a in made if a["address"] >= POOL - 512],
+                         [(2, 4), (3, 5), (6, None)])
+        done, _ = audit(trace, len(trace))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
     def test_nodes_come_after_what_they_depend_on(self):
         self.assertEqual(ordered([1, 2, 3], [(3, 1, False), (2, 3, False)]), [2, 3, 1])
-        self.assertEqual([n["dependencies"] for n in pack_and_unpack()["nodes"]], [[], [0]])
+        self.assertEqual([n["dependencies"] for n in pack_and_unpack(3)["nodes"]], [[], [0]])
 
 
 if __name__ == "__main__":

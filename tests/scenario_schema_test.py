@@ -29,6 +29,7 @@ BETWEEN_PLACES = {
     "batch-local-lens-for-too-few-ranks",
     "data-given-for-too-few-ranks",
     "data-given-ragged",
+    "expect-bits-of-a-capture",
     "expect-same-bits-as-itself",
     "expect-same-bits-as-later-step",
     "expect-strategy-that-does-not-run",
@@ -104,6 +105,8 @@ class ScenarioSchema(unittest.TestCase):
         expect = definitions["expect"]["properties"]
         self.assertCountEqual(words["steps"], set(step) - {"name", "rank", "expect"})
         self.assertCountEqual(words["set"], step["set"]["properties"])
+        for title, name in (("operations", "operation"), ("calls", "call"), ("metadata",) * 2):
+            self.assertCountEqual(words[title], definitions[name]["enum"])
         self.assertCountEqual(words["errors"], expect["error"]["enum"])
         for kinds in ("hazards", "failures"):
             self.assertCountEqual(words[kinds], expect[kinds]["items"]["anyOf"][0]["enum"])

@@ -207,15 +207,26 @@ def _private_segments(snapshot, device):
             and tuple(segment.get("segment_pool_id", (0, 0))) != (0, 0)]
 
 
+def _birth(segment, since):
+    """The moment that took it from the driver: its bytes may have been tensors' before. 0: before
+    the first snapshot."""
+    return max((moment for moment, entry in since
+                if entry["action"] in ("segment_alloc", "segment_map")
+                and entry["addr"] == segment["address"]), default=0)
+
+
 def allocations(first, last, device=0, names=()):
     """Of two snapshots: what was live at the first, and all since by the second's trace. A moment
     is a number of trace entries. `names`: (moment, address, name)."""
     trace = last["device_traces"][device]
-    private = _private_segments(last, device)
+    start = len(first["device_traces"][device])
+    since = list(enumerate(trace[start:], start + 1))
+    private = [(segment, _birth(segment, since)) for segment in _private_segments(last, device)]
     records, live = [], {}
 
-    def is_private(address):
-        return any(s["address"] <= address < s["address"] + s["total_size"] for s in private)
+    def is_private(address, moment):
+        return any(born <= moment and s["address"] <= address < s["address"] + s["total_size"]
+                   for s, born in private)
 
     def begin(address, size, moment):
         live[address] = {"address": address, "size_bytes": size, "born": moment}
@@ -224,20 +235,19 @@ def allocations(first, last, device=0, names=()):
     for segment in first["segments"]:
         for address, block in _blocks(segment):
             held = segment.get("device", 0) == device and block["state"] == "active_allocated"
-            if held and not is_private(address):
+            if held and not is_private(address, 0):
                 begin(address, block["size"], 0)
-    start = len(first["device_traces"][device])
-    for moment, entry in enumerate(trace[start:], start + 1):
-        if is_private(entry["addr"]):
+    for moment, entry in since:
+        if is_private(entry["addr"], moment):
             continue
         if entry["action"] == "alloc":
             begin(entry["addr"], entry["size"], moment)
         elif entry["action"] == "free_completed" and entry["addr"] in live:
             live.pop(entry["addr"])["died"] = moment
-    for segment in private:
+    for segment, born in private:
         records.append({"name": "graph pool segment", "owner": "graph pool",
                         "address": segment["address"], "size_bytes": segment["total_size"],
-                        "born": 0})
+                        "born": born})
     for moment, address, name in names:
         for record in records:
             end = record.get("died", float("inf"))

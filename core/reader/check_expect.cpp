@@ -11,11 +11,6 @@ namespace dcp::reader {
 
 namespace {
 
-bool computes(const Verb& verb) {
-  return std::holds_alternative<verb::Replay>(verb) || std::holds_alternative<verb::Eager>(verb) ||
-         std::holds_alternative<verb::Together>(verb);
-}
-
 // Why a step that is held to this has no result to compare with; "" where it has one.
 std::string why_no_result(const Expect& expect) {
   if (expect.error) return "a step that is refused with an error computes nothing";

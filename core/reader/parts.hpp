@@ -17,7 +17,8 @@ GraphSpec read_graph(const YamlNode& node);
 WorkspaceSpec read_workspace(const YamlNode& node);
 DirectSpec read_direct(const YamlNode& node);
 
-DataSpec read_data(const YamlNode& node, int world_size);
+// `scenario` holds what is stored and as which type.
+DataSpec read_data(const YamlNode& node, const Scenario& scenario);
 std::vector<Batch> read_batches(const YamlNode& node, int world_size);
 
 // `scenario` holds everything but the steps.

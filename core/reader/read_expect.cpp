@@ -91,7 +91,7 @@ Expect read_expect(const YamlNode& node, const std::string& key, const StepScope
   map.optional("error", kind_of(error_kinds()), expect.error);
   map.optional("eager_rows", integer(0, kMaxRows), expect.eager_rows);
   if (const YamlNode* step = map.find("same_bits_as")) {
-    expect.same_bits_as = read_earlier_step(*step, map.path("same_bits_as"), scope);
+    expect.same_bits_as = read_computing_step(*step, map.path("same_bits_as"), scope);
   }
   if (const YamlNode* by_strategy = map.find("by_strategy")) {
     read_by_strategy(*by_strategy, map.path("by_strategy"), scope, expect.by_strategy);

@@ -1,8 +1,11 @@
 // Verbs that bend the rules: stub_attention, set, stall, skip, during_capture, throw, fork, join,
 // place.
+#include <limits>
+
 #include "core/reader/map_reader.hpp"
 #include "core/reader/read_verbs.hpp"
 #include "core/reader/words.hpp"
+#include "core/step_words.hpp"
 
 namespace dcp::reader {
 
@@ -14,13 +17,65 @@ constexpr Word<verb::StubMode> kStubModes[] = {{"exact", verb::StubMode::kExact}
                                                {"nan_pad", verb::StubMode::kNanPad},
                                                {"untouched", verb::StubMode::kUntouched}};
 
-// A number in one of the format's spellings, or a word; which of them fits is the engine's to say.
-std::string read_set_value(const YamlNode& node, const std::string& key) {
-  const char first = node.text.empty() ? '\0' : node.text.front();
-  const bool is_number = node.is_plain() && (first == '-' || (first >= '0' && first <= '9'));
-  if (!is_number) return read_name(node, key);
-  read_real(node, key);
-  return node.text;
+using ReadWord = std::string (*)(const YamlNode& node, const std::string& key);
+
+// Of a closed list; one that is misspelt is told which it might be.
+std::string read_word(const YamlNode& node, const std::string& key,
+                      std::span<const std::string_view> words) {
+  return std::string(words[read_choice(node, key, words)]);
+}
+
+std::string read_base(const YamlNode& node, const std::string& key) {
+  constexpr std::string_view kBases[] = {"e", "2"};
+  return read_word(node, key, kBases);
+}
+
+std::string read_lse_dtype(const YamlNode& node, const std::string& key) {
+  constexpr std::string_view kDTypes[] = {"fp32", "fp16", "bf16"};
+  return read_word(node, key, kDTypes);
+}
+
+std::string read_edge(const YamlNode& node, const std::string& key) {
+  constexpr std::string_view kEdges[] = {"fork", "join", "append"};
+  return read_word(node, key, kEdges);
+}
+
+std::string read_metadata(const YamlNode& node, const std::string& key) {
+  return read_kind(node, key, metadata_words());
+}
+
+std::string read_epoch(const YamlNode& node, const std::string& key) {
+  return std::to_string(read_integer(node, key, {0, std::numeric_limits<std::uint32_t>::max()}));
+}
+
+// One that the scenario has no room for is an error of the step, which may expect it.
+std::string read_number(const YamlNode& node, const std::string& key) {
+  constexpr std::int64_t kMax = std::numeric_limits<std::int64_t>::max();
+  return std::to_string(read_integer(node, key, {-kMax - 1, kMax}));
+}
+
+constexpr Word<ReadWord> kSetValues[] = {
+    {"epoch", read_epoch},         {"lse_base", read_base},      {"lse_dtype", read_lse_dtype},
+    {"slot_mapping", read_number}, {"block_table", read_number}, {"strategy", read_name},
+    {"ubatch", read_number},       {"keep", read_metadata},      {"keep_tail", read_metadata},
+    {"num_requests", read_number}, {"max_seq_len", read_number}, {"workspace_ubatch", read_number},
+    {"drop_edge", read_edge},      {"load_stream", read_name},
+};
+
+std::string read_operation(const YamlNode& node, const std::string& key) {
+  return read_kind(node, key, operation_words());
+}
+
+std::string read_call(const YamlNode& node, const std::string& key) {
+  return read_kind(node, key, capture_calls());
+}
+
+// A number is an index elsewhere, and never a name.
+std::string read_later_step(const YamlNode& node, const std::string& key) {
+  const bool is_number = node.kind == YamlNode::Kind::kScalar && !node.text.empty() &&
+                         node.text.find_first_not_of("0123456789") == std::string::npos;
+  if (is_number) refuse_type(node, key, "the name of a step, which is no number");
+  return read_name(node, key);
 }
 
 }  // namespace
@@ -36,7 +91,7 @@ Verb read_set(const YamlNode& value, const std::string& key, StepScope&) {
   const YamlNode::Entry& entry = value.entries.front();
   verb::Set set;
   set.key = read_kind(entry.key, key, settable_values());
-  set.value = read_set_value(entry.value, key + "." + set.key);
+  set.value = one_of(kSetValues)(entry.key, key)(entry.value, key + "." + set.key);
   return set;
 }
 
@@ -45,7 +100,7 @@ Verb read_stall(const YamlNode& value, const std::string& key, StepScope& scope)
   const MapReader map(value, key, {"at", "until"});
   verb::Stall stall;
   stall.at = kPoints[read_choice(map.require("at"), map.path("at"), kPoints)];
-  map.required("until", read_name, stall.until);
+  map.required("until", read_later_step, stall.until);
   scope.until.emplace_back(map.find("until"), stall.until);
   return stall;
 }
@@ -53,7 +108,7 @@ Verb read_stall(const YamlNode& value, const std::string& key, StepScope& scope)
 Verb read_skip(const YamlNode& value, const std::string& key, StepScope&) {
   const MapReader map(value, key, {"op"});
   verb::Skip skip;
-  map.required("op", read_name, skip.op);
+  map.required("op", read_operation, skip.op);
   return skip;
 }
 
@@ -61,7 +116,7 @@ Verb read_during_capture(const YamlNode& value, const std::string& key, StepScop
   constexpr std::string_view kThreads[] = {"same", "other"};
   const MapReader map(value, key, {"call", "thread", "from", "to"});
   verb::DuringCapture during;
-  map.required("call", read_name, during.call);
+  map.required("call", read_call, during.call);
   const bool is_copy = during.call == "cudaMemcpyAsync";
   for (const auto& [name, end] : {std::pair{"from", &during.from}, {"to", &during.to}}) {
     const YamlNode* node = map.find(name);
@@ -81,7 +136,7 @@ Verb read_during_capture(const YamlNode& value, const std::string& key, StepScop
 Verb read_throw(const YamlNode& value, const std::string& key, StepScope&) {
   const MapReader map(value, key, {"at"});
   verb::Throw thrown;
-  map.required("at", read_name, thrown.at);
+  map.required("at", read_operation, thrown.at);
   return thrown;
 }
 

@@ -10,36 +10,42 @@ namespace dcp::reader {
 
 namespace {
 
+// `whole`: the option that a value which is no map stands for, "" for none. `options`: the keys of
+// the map, each between blanks.
 struct VerbEntry {
   std::string_view name;
   ReadVerb read;
+  std::string_view whole = "";
+  std::string_view options = "";
 };
 
+constexpr std::string_view kBufferOptions = " buffer graph ubatch generation row ";
+
 constexpr VerbEntry kVerbs[] = {
-    {"capture", read_capture},
-    {"replay", read_replay},
-    {"eager", read_eager},
+    {"capture", read_capture, "", " graph rows batch "},
+    {"replay", read_replay, "batch", " batch graph times stream wait "},
+    {"eager", read_eager, "batch", " batch stream wait "},
     {"together", read_together},
     {"sync", read_sync},
     {"lock", read_lock},
-    {"grow", read_grow},
-    {"allocate", read_allocate},
-    {"free", read_free},
-    {"rebind", read_rebind},
-    {"remap", read_remap},
-    {"poison", read_poison},
-    {"canary", read_canary},
-    {"check_canary", read_check_canary},
+    {"grow", read_grow, "", " workspace "},
+    {"allocate", read_allocate, "name", " bytes in "},
+    {"free", read_free, "buffer", kBufferOptions},
+    {"rebind", read_rebind, "buffer", kBufferOptions},
+    {"remap", read_remap, "buffer", kBufferOptions},
+    {"poison", read_poison, "buffer", kBufferOptions},
+    {"canary", read_canary, "buffer", kBufferOptions},
+    {"check_canary", read_check_canary, "buffer", kBufferOptions},
     {"stub_attention", read_stub_attention},
     {"set", read_set},
-    {"stall", read_stall},
-    {"skip", read_skip},
-    {"during_capture", read_during_capture},
-    {"throw", read_throw},
+    {"stall", read_stall, "at", " at until "},
+    {"skip", read_skip, "op", " op "},
+    {"during_capture", read_during_capture, "call", " call thread from to "},
+    {"throw", read_throw, "at", " at "},
     {"fork", read_fork},
     {"join", read_join},
-    {"place", read_place},
-    {"destroy", read_destroy},
+    {"place", read_place, "ubatch", " ubatch stream "},
+    {"destroy", read_destroy, "graph", " graph comm "},
 };
 
 constexpr std::string_view kStepKeys[] = {"name", "rank", "expect"};
@@ -52,6 +58,28 @@ const VerbEntry* find_verb(std::string_view name) {
 
 bool is_step_key(std::string_view key) {
   return std::find(std::begin(kStepKeys), std::end(kStepKeys), key) != std::end(kStepKeys);
+}
+
+// " ('wait' belongs inside the verb: ...)" for an option that is given beside its verb, else "".
+std::string hint_of_option(const YamlNode& step, const std::string& key) {
+  for (const YamlNode::Entry& entry : step.entries) {
+    const VerbEntry* verb = find_verb(entry.key.text);
+    if (verb == nullptr || verb->options.find(" " + key + " ") == std::string_view::npos) continue;
+    const bool is_word = entry.value.kind == YamlNode::Kind::kScalar && !verb->whole.empty();
+    const std::string first =
+        is_word ? std::string(verb->whole) + ": " + shown(entry.value.text) : "...";
+    return " ('" + key + "' belongs inside the verb: {" + std::string(verb->name) + ": {" + first +
+           ", " + key + ": ...}})";
+  }
+  return "";
+}
+
+[[noreturn]] void refuse_key(const YamlNode& step, const YamlNode& key,
+                             std::span<const std::string_view> words) {
+  std::string hint = hint_of_option(step, key.text);
+  if (hint.empty()) hint = did_you_mean(key.text, words);
+  if (hint.empty()) hint = " (known: " + joined(words) + ")";
+  refuse(key, "unknown verb or key '" + shown(key.text) + "'" + hint);
 }
 
 // The step's only verb; refuses other keys.
@@ -67,11 +95,7 @@ const YamlNode::Entry& find_verb_entry(const YamlNode& node) {
   for (const YamlNode::Entry& entry : node.entries) {
     const std::string& key = entry.key.text;
     if (is_step_key(key)) continue;
-    if (find_verb(key) == nullptr) {
-      const std::string suggestion = did_you_mean(key, words);
-      refuse(entry.key, "unknown verb or key '" + shown(key) + "'" +
-                            (suggestion.empty() ? " (known: " + joined(words) + ")" : suggestion));
-    }
+    if (find_verb(key) == nullptr) refuse_key(node, entry.key, words);
     if (verb != nullptr) {
       refuse(entry.key,
              "a step has one verb; this one has '" + verb->key.text + "' and '" + key + "'");
@@ -131,6 +155,7 @@ Step read_step(const YamlNode& node, StepScope& scope) {
   if (const YamlNode* name = node.find("name")) {
     step.name = read_step_name(*name, scope);
     scope.step_names.insert(step.name);
+    if (!computes(step.verb)) scope.without_result[step.name] = step.verb_name;
   }
   return step;
 }
@@ -139,20 +164,32 @@ std::vector<Step> read_steps(const YamlNode& node, const Scenario& scenario) {
   if (node.kind != YamlNode::Kind::kList) refuse_type(node, "steps", "a list of steps");
   if (node.items.empty())
     refuse(node, "'steps' must not be empty (without the key: the default steps)");
-  StepScope scope{
-      .scenario = scenario, .batches = {}, .allocated = {}, .step_names = {}, .until = {}};
+  StepScope scope{.scenario = scenario};
   for (const Batch& batch : scenario.batches) scope.batches.insert(batch.name);
   std::vector<Step> steps;
   for (const YamlNode& item : node.items) {
     steps.push_back(read_step(item, scope));
-    ++scope.num_steps;
+    const Step& step = steps.back();
+    const std::string index = std::to_string(scope.num_steps++);
+    if (!computes(step.verb)) scope.without_result[index] = step.verb_name;
   }
   check_forward_references(scope);
   return steps;
 }
 
-std::string read_earlier_step(const YamlNode& node, const std::string& key,
-                              const StepScope& scope) {
+bool computes(const Verb& verb) {
+  const auto* together = std::get_if<verb::Together>(&verb);
+  if (together == nullptr) {
+    return std::holds_alternative<verb::Replay>(verb) || std::holds_alternative<verb::Eager>(verb);
+  }
+  return std::any_of(together->steps.begin(), together->steps.end(),
+                     [](const Step& step) { return computes(step.verb); });
+}
+
+namespace {
+
+std::string read_step_reference(const YamlNode& node, const std::string& key,
+                                const StepScope& scope) {
   const bool is_index = node.is_plain() && !node.text.empty() &&
                         node.text.find_first_not_of("0123456789") == std::string::npos;
   if (is_index) {
@@ -166,6 +203,17 @@ std::string read_earlier_step(const YamlNode& node, const std::string& key,
                      did_you_mean(name, names));
   }
   return name;
+}
+
+}  // namespace
+
+std::string read_computing_step(const YamlNode& node, const std::string& key,
+                                const StepScope& scope) {
+  std::string step = read_step_reference(node, key, scope);
+  const auto found = scope.without_result.find(step);
+  if (found == scope.without_result.end()) return step;
+  refuse(node, "'" + key + "' must be a step that computes; step '" + shown(step) + "' is a '" +
+                   found->second + "'");
 }
 
 }  // namespace dcp::reader

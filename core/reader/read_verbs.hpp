@@ -15,12 +15,14 @@ namespace dcp::reader {
 // What has been read before the step at hand.
 struct StepScope {
   const Scenario& scenario;  // everything but the steps
-  std::set<std::string, std::less<>> batches;
-  std::set<std::string, std::less<>> allocated;   // buffers of earlier `allocate` steps
-  std::set<std::string, std::less<>> step_names;  // of earlier steps
-  std::int64_t num_steps = 0;                     // earlier steps of the file's list
+  std::set<std::string, std::less<>> batches = {};
+  std::set<std::string, std::less<>> allocated = {};       // buffers of earlier `allocate` steps
+  std::set<std::string, std::less<>> step_names = {};      // of earlier steps
+  std::map<std::string, std::string> without_result = {};  // name or index -> verb
+  std::int64_t num_steps = 0;                              // earlier steps of the file's list
   bool inside_together = false;
-  std::vector<std::pair<const YamlNode*, std::string>> until;  // references that may point forward
+  // References that may point forward.
+  std::vector<std::pair<const YamlNode*, std::string>> until = {};
 };
 
 // One step, and the names that it adds to the scope.
@@ -62,8 +64,12 @@ Expect read_expect(const YamlNode& node, const std::string& key, const StepScope
 // contradict each other. `node` is the whole step.
 void check_expect(const YamlNode& node, const Step& step, const StepScope& scope);
 
+// Whether the verb leaves outputs, or holds together a step that does.
+bool computes(const Verb& verb);
+
 // A step's name, or its index as a decimal number; refused where neither an earlier step has the
-// name nor the index is below `num_steps`.
-std::string read_earlier_step(const YamlNode& node, const std::string& key, const StepScope& scope);
+// name nor the index is below `num_steps`, and where that step computes nothing.
+std::string read_computing_step(const YamlNode& node, const std::string& key,
+                                const StepScope& scope);
 
 }  // namespace dcp::reader

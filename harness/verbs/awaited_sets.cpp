@@ -45,7 +45,7 @@ const Takers& takers_of(const std::string& key) {
   return *found;
 }
 
-std::string text_of(unsigned kinds) {
+std::string steps_text(unsigned kinds) {
   std::string text;
   const auto add = [&](unsigned kind, std::string_view name) {
     if ((kinds & kind) != 0) text += (text.empty() ? "" : " or ") + std::string(name);
@@ -64,7 +64,7 @@ void AwaitedSets::add(const verb::Set& what, std::optional<int> rank, const Plac
     if (each.key != what.key || !is_same_rank) continue;
     throw InputError(place, "no step has taken the 'set." + what.key + "' of line " +
                                 std::to_string(each.place.line) +
-                                " yet: " + text_of(takers_of(what.key).taken_by) + " does");
+                                " yet: " + steps_text(takers_of(what.key).taken_by) + " does");
   }
   waiting_.push_back({what.key, rank, place});
 }
@@ -77,8 +77,8 @@ void AwaitedSets::meet(StepKind kind, const std::vector<int>& ranks) {
     if (!takes_part) return false;
     const Takers& takers = takers_of(each.key);
     if ((takers.lost_by & bit) != 0) {
-      throw InputError(each.place, "'set." + each.key + "' acts on " + text_of(takers.taken_by) +
-                                       ", and " + text_of(bit) + " comes first");
+      throw InputError(each.place, "'set." + each.key + "' acts on " + steps_text(takers.taken_by) +
+                                       ", and " + steps_text(bit) + " comes first");
     }
     return (takers.taken_by & bit) != 0;
   });
@@ -88,7 +88,7 @@ void AwaitedSets::finish() const {
   if (waiting_.empty()) return;
   const Waiting& first = waiting_.front();
   throw InputError(first.place, "no step follows that takes 'set." + first.key +
-                                    "': " + text_of(takers_of(first.key).taken_by) + " does");
+                                    "': " + steps_text(takers_of(first.key).taken_by) + " does");
 }
 
 }  // namespace dcp

@@ -71,8 +71,11 @@ TEST_F(Audit, ReadsGraphsOfAnotherProgram) {
 
 TEST_F(Audit, APageIsOfOneScenario) {
   write("x.yaml", kSound);
-  EXPECT_EQ(run("audit " + path("x.yaml") + " --strategy all --html " + path("x.html")).exit_code,
-            2);
+  const test::Outcome outcome =
+      run("audit " + path("x.yaml") + " --strategy all --html " + path("x.html"));
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.out, "") << "said before anything runs";
+  EXPECT_NE(outcome.err.find("under one strategy, these are 4"), std::string::npos) << outcome.err;
 }
 
 }  // namespace

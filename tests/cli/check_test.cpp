@@ -396,13 +396,45 @@ TEST_F(Check, InputsAndReferenceOfAStepAreNoDumpByThemselves) {
             0);
   const test::Outcome outcome = run("check '" + path("dump/step-2.inputs.safetensors") + "'");
   EXPECT_EQ(outcome.exit_code, 2);
-  EXPECT_THAT(outcome.out, HasSubstr("the tensor 'partial_out' is missing"));
+  EXPECT_THAT(outcome.out, HasSubstr("the tensor 'partial_out' is missing: it is in the files of "
+                                     "the step's ranks, step-2.rank-<r>.safetensors"));
+}
+
+TEST_F(Check, AStepWithoutRowsIsPassedOver) {
+  write("run.yaml", R"(world_size: 2
+model: tiny
+batches: {none: {seq_lens: [0], query_start_loc: [0, 0]}, some: {seq_lens: [5, 3]}}
+steps: [eager: some, eager: none]
+)");
+  ASSERT_EQ(run("run '" + path("run.yaml") + "' --dump '" + path("dump") + "'").exit_code, 0);
+  const test::Outcome outcome = run("check '" + path("dump") + "'");
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
+  EXPECT_THAT(outcome.out, HasSubstr("no rows  " + path("dump/step-1.rank-0.safetensors") + "\n"));
+  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 8 checks passed, 0 failed, 0 files refused"));
+  const test::Outcome alone = run("check '" + path("dump") + "' --filter step-1");
+  EXPECT_EQ(alone.exit_code, 2);
+  EXPECT_EQ(alone.err, "dcpsim: error: no step has rows, so nothing was checked\n");
 }
 
 TEST_F(Check, AFilterWithoutACaseIsBadUsage) {
   const test::Outcome outcome = check(small_file(), "--filter nothing");
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(outcome.err, "dcpsim: error: no case matches the filter\n");
+}
+
+TEST_F(Check, AFieldThatIsThereTwiceIsRefused) {
+  write("v.json", R"({"cases": [{"name": "x", "dtype": "bf16", "dtype": "fp32"}], "source": "s"})");
+  const test::Outcome outcome = run("check '" + path("v.json") + "'");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(outcome.out,
+              HasSubstr(path("v.json") + ": error: /cases/0: the field 'dtype' is there twice"));
+}
+
+TEST_F(Check, AFolderWithoutInputsNamesWhatCounts) {
+  std::filesystem::create_directory(path("empty"));
+  const test::Outcome outcome = run("check '" + path("empty") + "'");
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.err, path("empty") + ": error: no .json or .safetensors file below\n");
 }
 
 TEST_F(Check, ScenarioKeysDoNotApply) {

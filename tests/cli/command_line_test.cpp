@@ -127,8 +127,14 @@ TEST(CommandLine, NumbersAreWholeAndInRange) {
   for (const char* bad : {"-1", "1.5", "0x10", "18446744073709551616", ""}) {
     EXPECT_THAT(run_refusal({std::string("--seed=") + bad}), HasSubstr("'--seed'")) << bad;
   }
+  EXPECT_THAT(run_refusal({"--jobs", "99999999999"}), HasSubstr("from 1 to 2147483647"));
   EXPECT_EQ(run_refusal({"--jobs", "0"}),
-            "dcpsim: error: '--jobs' takes a whole number from 1, not '0'");
+            "dcpsim: error: '--jobs' takes a whole number from 1 to 2147483647, not '0'");
+}
+
+TEST(CommandLine, APatternOrNameThatIsEmptyIsRefused) {
+  EXPECT_EQ(run_refusal({"--filter", ""}), "dcpsim: error: '--filter' needs a pattern");
+  EXPECT_EQ(refusal({"run", "--graph", ""}), "dcpsim: error: '--graph' needs a name");
 }
 
 TEST(CommandLine, PrefixOfAnOptionIsNotThatOption) {
@@ -160,7 +166,7 @@ TEST(CommandLine, BackendsThatThisBuildLacksAreRefused) {
   EXPECT_THAT(run_refusal({"--wait-bound", "500"}),
               HasSubstr("'--wait-bound' needs '--backend cuda'"));
   EXPECT_THAT(run_refusal({"--backend", "cuda", "--wait-bound", "0"}),
-              HasSubstr("'--wait-bound' takes a whole number from 1, not '0'"));
+              HasSubstr("'--wait-bound' takes a whole number from 1 to 2147483647, not '0'"));
   EXPECT_THAT(run_refusal({"--comm", "ncll"}), HasSubstr("(did you mean 'nccl'?)"));
 }
 

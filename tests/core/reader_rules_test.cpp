@@ -1,4 +1,5 @@
 // Every rule of the reader with the exact place and words of its error.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/core/scenario_texts.hpp"
@@ -176,6 +177,74 @@ TEST(ReaderRules, GivenDataHasOneRegularTensorPerRank) {
             "3:47: error: 'data.out' is ragged: a list of 2 where others have 1");
   EXPECT_EQ(key_error("data: {kind: given, lse: [0, 0]}"),
             "3:7: error: missing key 'out' in 'data'");
+}
+
+// Infinity is written as such: it means that the rank counts for nothing.
+TEST(ReaderRules, GivenNumbersThatTheirTypeDoesNotHoldAreRefused) {
+  EXPECT_EQ(key_error("data: {kind: given, lse: [1e39, 0], out: [0, 0]}"),
+            "3:27: error: 'data.lse' is out of the range of fp32: 1e39");
+  EXPECT_EQ(key_error("data: {kind: given, lse: [0, [[-7e4]]], out: [0, 0]}\nlse: {dtype: fp16}"),
+            "3:32: error: 'data.lse' is out of the range of fp16: -7e4");
+  EXPECT_EQ(key_error("dtype: fp16\ndata: {kind: given, lse: [7e4, .inf], out: [.nan, 65520]}"),
+            "4:51: error: 'data.out' is out of the range of fp16: 65520");
+}
+
+TEST(ReaderRules, WordsOfVerbsAreKnownBeforeAnythingRuns) {
+  EXPECT_EQ(step_error("set: {lse_base: 10}"),
+            "6:21: error: 'set.lse_base' must be one of e, 2, not '10'");
+  EXPECT_EQ(step_error("set: {lse_dtype: fp8}"),
+            "6:22: error: 'set.lse_dtype' must be one of fp32, fp16, bf16, not 'fp8'");
+  EXPECT_EQ(step_error("set: {drop_edge: all}"),
+            "6:22: error: 'set.drop_edge' must be one of fork, join, append, not 'all'");
+  EXPECT_EQ(step_error("set: {epoch: -1}"),
+            "6:18: error: 'set.epoch' must be in 0 .. 4294967295, not -1");
+  EXPECT_EQ(step_error("set: {slot_mapping: 1.5}"),
+            "6:25: error: 'set.slot_mapping' must be an integer, not '1.5'");
+  EXPECT_THAT(step_error("set: {keep: seq_lenz}"), testing::EndsWith("(did you mean 'seq_lens'?)"));
+  EXPECT_THAT(step_error("skip: {op: a2a_pakc}"), testing::EndsWith("(did you mean 'a2a_pack'?)"));
+  EXPECT_THAT(step_error("throw: {at: junk}"), testing::EndsWith(", not 'junk'"));
+  EXPECT_THAT(step_error("during_capture: {call: cudaMallok}"),
+              testing::EndsWith("(did you mean 'cudaMalloc'?)"));
+}
+
+TEST(ReaderRules, AStallEndsWithANameNotWithAnIndex) {
+  EXPECT_EQ(step_error("stall: {at: wait, until: 2}"),
+            "6:30: error: 'stall.until' must be the name of a step, which is no number, not '2'");
+  EXPECT_THAT(step_error("stall: {at: wait, until: '2'}"),
+              testing::HasSubstr("the name of a step"));
+}
+
+TEST(ReaderRules, AnOptionBesideItsVerbIsToldWhereItBelongs) {
+  EXPECT_EQ(step_error("{replay: short, wait: false}"),
+            "6:21: error: unknown verb or key 'wait' ('wait' belongs inside the verb: "
+            "{replay: {batch: short, wait: ...}})");
+  EXPECT_EQ(step_error("{graph: g4, free: send}"),
+            "6:6: error: unknown verb or key 'graph' ('graph' belongs inside the verb: "
+            "{free: {buffer: send, graph: ...}})");
+  EXPECT_THAT(step_error("{stall: {at: wait}, until: x}"),
+              testing::HasSubstr("{stall: {..., until: ...}}"));
+}
+
+TEST(ReaderRules, BitsAreThoseOfAStepThatComputes) {
+  const auto same_as = [](const std::string& step) {
+    return error_of(
+        with_steps("  - {capture: all, name: a}\n  - together: [{fork: s, rank: 0}]\n"
+                   "  - {eager: short, expect: {same_bits_as: " +
+                   step + "}}\n"));
+  };
+  EXPECT_EQ(same_as("a"),
+            "s.yaml:8:43: error: 'expect.same_bits_as' must be a step that computes; step 'a' is a "
+            "'capture'");
+  EXPECT_THAT(same_as("0"), testing::HasSubstr("step '0' is a 'capture'"));
+  EXPECT_THAT(same_as("1"), testing::HasSubstr("step '1' is a 'together'"));
+}
+
+TEST(ReaderRules, AStrategysOwnErrorLeavesTheOthersValues) {
+  const std::string text =
+      "world_size: 2\nmodel: tiny\nstrategy: [a2a, direct]\nbatches: {b: {seq_lens: [5]}}\n"
+      "steps: [{eager: b, expect: {out: {0: 1}, by_strategy: {direct: {error: capacity}}}}]\n";
+  EXPECT_NO_THROW(parse_scenario("s.yaml", text));
+  EXPECT_THAT(error_of(text, {{"strategy", "direct"}}), testing::HasSubstr("'expect.out' says"));
 }
 
 TEST(ReaderRules, BatchesHaveIntegersThatFit) {

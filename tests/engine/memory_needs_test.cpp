@@ -21,6 +21,22 @@ TEST(MemoryNeeds, ChecksHoldOneLayerOfAllRanksAndItsRightValues) {
   EXPECT_EQ(check_bytes(scenario, shape), 4 * floats + 8 * state);
 }
 
+TEST(MemoryNeeds, AStepsOwnWorkspaceCountsWithWhatItAsksFor) {
+  const auto bytes_of = [](const std::string& workspace) {
+    const Scenario scenario =
+        parse_scenario("x", "{world_size: 2, model: tiny, workspace: " + workspace +
+                                ", batches: {b: {seq_lens: [5, 3]}}}");
+    return step_bytes(scenario, StepPlan(scenario, *find_strategy("a2a"), 2),
+                      {{.first_row = 0, .num_rows = 2}});
+  };
+  const double used = bytes_of("graph_pool");
+  EXPECT_EQ(bytes_of("{policy: graph_pool, need: {2: 0, 3: 900000}}"), used);
+  EXPECT_EQ(bytes_of("{policy: fixed, need: {2: 900000}}"), used) << "taken before any step";
+  const double more = bytes_of("{policy: graph_pool, need: {2: 900000}}") - used;
+  EXPECT_GT(more, 0);
+  EXPECT_EQ(bytes_of("{policy: graph_pool, need: {2: 900100}}") - used, more + 2 * 100);
+}
+
 TEST(MemoryBudget, RefusesWhatDoesNotFitBesideWhatIsTaken) {
   MemoryBudget budget;
   EXPECT_NO_THROW(budget.require(1, "a byte"));

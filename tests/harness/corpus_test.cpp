@@ -6,7 +6,9 @@
 #include <set>
 
 #include "core/scenario_reader.hpp"
+#include "core/step_words.hpp"
 #include "harness/scenario_runner.hpp"
+#include "harness/schedule_trace.hpp"
 #include "strategies/registry.hpp"
 
 namespace dcp {
@@ -72,6 +74,19 @@ TEST_P(Corpus, PassesUnderEveryStrategyThatItDoesNotExclude) {
     if (!only.empty() && std::ranges::find(only, strategy->name()) == only.end()) continue;
     const ScenarioReport report = run_scenario(scenario, *strategy, {});
     EXPECT_EQ(report.status, Status::kPass) << strategy->name() << ": " << problems_of(report);
+  }
+}
+
+// `skip` and `throw` can name whatever a step enqueues.
+TEST_P(Corpus, EveryOperationHasAWord) {
+  const Scenario scenario = read_scenario(GetParam());
+  for (const std::string& name : scenario.strategies) {
+    ScheduleTrace trace;
+    run_scenario(scenario, *find_strategy(name), {.trace = &trace});
+    for (const TraceEvent& event : trace.events()) {
+      if (event.op == "poison_freed" || event.op == "hold") continue;  // the simulator's, no step's
+      EXPECT_TRUE(contains(operation_words(), event.op)) << event.op;
+    }
   }
 }
 

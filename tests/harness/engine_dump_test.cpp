@@ -89,7 +89,7 @@ TEST_F(EngineDumpFile, AnotherFormIsRefusedWithFileAndTensor) {
       // 9 tokens by 2 over 4 ranks: 0 1 | 2 3 | 4 5 | 6 7, and 8 on rank 0 again. 3: 0 1 | 2.
       {"'seq_lens': rank 0 holds 1 keys of request 1; of 3 keys at interleave 2 it would hold 2",
        [](TensorFile& f) { f.metadata["interleave"] = "2"; }},
-      {"'__metadata__': 'world_size' is 8, 4 ranks are given",
+      {"'__metadata__': 'world_size' is 8, rank 4 is missing",
        [](TensorFile& f) { f.metadata["world_size"] = "8"; }},
       {"the tensor 'partial_out' is missing", [](TensorFile& f) { remove(f, "partial_out"); }},
       {"the tensor 'partial_lse' is missing", [](TensorFile& f) { remove(f, "partial_lse"); }},
@@ -185,6 +185,16 @@ TEST_F(EngineDumpFile, HeadsThatDoNotDivideAmongTheRanksAreRefused) {
   reshape(file, "partial_out", {4, 4, 6, 8});
   reshape(file, "partial_lse", {4, 4, 6});
   EXPECT_EQ(refusal({file}, false), path("0") + ": error: 6 heads do not divide among 4 ranks");
+}
+
+// That the heads do not divide among those that are there is not what is wrong.
+TEST_F(EngineDumpFile, MissingAndSurplusRanksAreToldAsSuch) {
+  TensorFile file = dump_.file_of_rank(0);
+  file.metadata["world_size"] = "4";
+  const std::string text = ": error: '__metadata__': 'world_size' is 4, ";
+  EXPECT_EQ(refusal({file, file, file}, true), path("0") + text + "rank 3 is missing");
+  EXPECT_EQ(refusal({file, file, file, file, file}, true),
+            path("0") + text + "there is no rank 4 in it");
 }
 
 TEST_F(EngineDumpFile, FilesOfRanksMustAgree) {

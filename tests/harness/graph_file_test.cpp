@@ -83,6 +83,77 @@ TEST_F(GraphFileTest, DeclaredAccessesAreKept) {
   EXPECT_FALSE(accesses.at(0).writes());
 }
 
+TEST_F(GraphFileTest, NoTwoRanksHaveOneNumber) {
+  const std::string rank = R"("allocations": [], "graphs": []})";
+  EXPECT_NE(refusal(R"([{"rank": 3, )" + rank + R"(, {"rank": 3, )" + rank + "]")
+                .find("/ranks/1: another rank has the number 3"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"([{"rank": 1, )" + rank + ", {" + rank + "]").find("has the number 1"),
+            std::string::npos);
+  EXPECT_EQ(refusal(R"([{"rank": 1, )" + rank + R"(, {"rank": 0, )" + rank + "]"), "");
+}
+
+TEST_F(GraphFileTest, BytesAreOfOneAllocationAtATime) {
+  struct Case {
+    std::string first, second, text;
+  };
+  const std::string overlap =
+      "/ranks/0/allocations/1: has bytes of allocation 0, 'a', which is "
+      "alive at moment ";
+  const Case cases[] = {
+      {"100, \"size_bytes\": 50", "149, \"size_bytes\": 1", overlap + "0 too"},
+      {"100, \"size_bytes\": 50", "90, \"size_bytes\": 11", overlap + "0 too"},
+      {"100, \"size_bytes\": 50", "100, \"size_bytes\": 50, \"born\": 7", overlap + "7 too"},
+      {"100, \"size_bytes\": 50, \"died\": 8", "90, \"size_bytes\": 99, \"born\": 7",
+       overlap + "7 too"},
+      {"100, \"size_bytes\": 50, \"died\": 7", "100, \"size_bytes\": 50, \"born\": 7", ""},
+      {"100, \"size_bytes\": 50", "150, \"size_bytes\": 9", ""},
+      {"100, \"size_bytes\": 50", "50, \"size_bytes\": 50", ""},
+  };
+  for (const Case& each : cases) {
+    const std::string found =
+        refusal(R"([{"graphs": [], "allocations": [{"name": "a", "address": )" + each.first +
+                R"(}, {"address": )" + each.second + "}]}]");
+    EXPECT_EQ(found.substr(std::min(found.find("/ranks"), found.size())), each.text)
+        << each.first << "; " << each.second;
+  }
+}
+
+TEST_F(GraphFileTest, AFieldThatIsThereTwiceIsRefusedWithItsObject) {
+  EXPECT_NE(refusal(R"([{"allocations": [{"address": 1, "size_bytes": 1},
+                                         {"address": 9, "size_bytes": 1, "address": 20}],
+                       "graphs": []}])")
+                .find(": error: /ranks/0/allocations/1: the field 'address' is there twice"),
+            std::string::npos);
+  EXPECT_NE(refusal(R"([], "ranks": [{"allocations": [], "graphs": []}])")
+                .find(":1:1: error: the field 'ranks' is there twice"),
+            std::string::npos);
+  EXPECT_EQ(refusal(R"([{"allocations": [], "graphs": []}, {"allocations": [], "graphs": []}])"),
+            "");
+}
+
+TEST_F(GraphFileTest, TheFirstNodeHasNoneToDependOn) {
+  EXPECT_NE(refusal(R"([{"allocations": [], "graphs": [{"name": "g", "captured_at": 0,
+                       "nodes": [{"op": "x", "dependencies": [{"node": 0}]}]}]}])")
+                .find("/nodes/0/dependencies/0: the first node has no earlier one to depend on"),
+            std::string::npos);
+}
+
+TEST_F(GraphFileTest, NodesDependOnEarlierOnes) {
+  const auto depends_on = [&](const std::string& node) {
+    const std::string found = refusal(R"([{"allocations": [], "graphs": [{"name": "g",
+                       "captured_at": 0, "nodes": [{"op": "x"}, {"op": "x", "dependencies": [)" +
+                                      node + "]}]}]}]");
+    return found.substr(std::min(found.find("/dependencies/0"), found.size()));
+  };
+  EXPECT_EQ(depends_on("0"), "");
+  EXPECT_EQ(depends_on("1"), "/dependencies/0: node 1 depends on itself");
+  EXPECT_EQ(depends_on(R"({"node": 1})"), "/dependencies/0/node: node 1 depends on itself");
+  EXPECT_EQ(depends_on("2"),
+            "/dependencies/0: node 1 depends on node 2, which is not an earlier one");
+  EXPECT_EQ(depends_on("-1"), "/dependencies/0: an integer in 0 .. 49999 expected, -1 found");
+}
+
 TEST_F(GraphFileTest, RefusesWhatItDoesNotKnowWithItsPlace) {
   EXPECT_NE(refusal(R"([{"allocations": [], "graphs": [{"name": "g", "captured_at": 0,
                        "nodes": [{"op": "x", "dependencies": [0]}]}]}])")
