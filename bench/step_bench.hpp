@@ -2,8 +2,11 @@
 //
 //   capture   host time to capture and instantiate the step on all ranks, the middle one of three;
 //             everything was loaded by an earlier capture
-//   replay    host time between two replays of a rank: metadata, its copies, the launch; the GPU
-//             may still be busy with the replay before
+//   replay    host time between two replays, of the slowest rank: the sum of the next three; the
+//             GPU may still be busy with the replay before
+//   stage     of it: the batch's metadata is worked out and written to pinned memory
+//   copy      of it: the copies of the metadata are enqueued, a call of the driver for each
+//   launch    of it: the graph is launched
 //   step      time from one replay to the next of a row of replays
 //   ops       time between event nodes around each op of a rank, summed by name. A collective's
 //             includes that it waits for its peers, which share the GPU.
@@ -28,6 +31,9 @@ struct StepRecord {
   std::size_t num_nodes = 0;  // of a rank's graph
   double capture_ms = 0;
   double replay_us = 0;
+  double stage_us = 0;
+  double copy_us = 0;
+  double launch_us = 0;
   double step_us = 0;
   std::map<std::string, double> op_us;  // of rank 0
 };

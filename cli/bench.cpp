@@ -79,18 +79,23 @@ class StepTable {
  public:
   void add(const StepRecord& record) {
     if (json_.empty()) {
-      std::cout << "\nstep                           nodes    capture     replay        step\n";
+      std::cout << "\nstep                           nodes    capture     replay   stage    copy"
+                   "  launch        step\n";
     }
     std::cout << std::left << std::setw(29) << record.label << std::right << std::setw(7)
               << record.num_nodes << std::fixed << std::setprecision(2) << std::setw(8)
               << record.capture_ms << " ms" << std::setw(8) << record.replay_us << " us"
-              << std::setw(9) << record.step_us << " us\n ";
+              << std::setw(8) << record.stage_us << std::setw(8) << record.copy_us << std::setw(8)
+              << record.launch_us << std::setw(9) << record.step_us << " us\n ";
     for (const auto& [op, us] : record.op_us) std::cout << ' ' << op << ' ' << us << " us";
     std::cout << std::endl;
     json_.push_back({{"step", record.label},
                      {"nodes", record.num_nodes},
                      {"capture_ms", record.capture_ms},
                      {"replay_us", record.replay_us},
+                     {"stage_us", record.stage_us},
+                     {"copy_us", record.copy_us},
+                     {"launch_us", record.launch_us},
                      {"step_us", record.step_us},
                      {"op_us", record.op_us}});
   }

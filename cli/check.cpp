@@ -97,7 +97,7 @@ class CheckRun {
                 << ": " << totals_.variants << '\n';
     }
     if (totals_.seed_outside > 0) {
-      std::cout << "checks where the seed's own result is outside the tolerance: "
+      std::cout << "checks where the file's own result is outside the tolerance: "
                 << totals_.seed_outside << '\n';
     }
     if (!options_.json_path.empty()) write_json_file(options_.json_path, json_);

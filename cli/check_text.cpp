@@ -135,7 +135,7 @@ void print_check_head(std::ostream& out, const std::string& file, const std::str
   const std::string indent(6, ' ');
   out << printable_text(file + (source.empty() ? "" : ": " + source)) << '\n'
       << indent << std::left << std::setw(kNameWidth + kStrategyWidth + 2) << "" << std::right
-      << "error over tolerance     send    the seed's own error\n"
+      << "error over tolerance     send    the file's own error\n"
       << indent << std::left << std::setw(kNameWidth) << "case"
       << "  " << std::setw(kStrategyWidth) << "strategy" << std::right << std::setw(kRatioWidth)
       << "out" << std::setw(kRatioWidth) << "lse" << std::setw(kRatioWidth) << "bits"

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <map>
 
+#include "cli/dump_folder.hpp"
 #include "cli/input_files.hpp"
 #include "cli/json_file.hpp"
 #include "cli/progress_line.hpp"
@@ -115,13 +116,7 @@ class Run {
     for (const auto* path : {&options_.json_path, &options_.junit_path, &options_.trace_path}) {
       if (!path->empty()) require_writable(*path);
     }
-    if (options_.dump_path.empty()) return;
-    std::error_code error;
-    fs::create_directories(options_.dump_path, error);
-    if (error) {
-      throw InputError({.file = options_.dump_path},
-                       "cannot create this folder: " + error.message());
-    }
+    if (!options_.dump_path.empty()) prepare_dump_folder(options_.dump_path);
   }
 
   // Clocks of several schedules have nothing to do with each other.

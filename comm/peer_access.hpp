@@ -16,6 +16,9 @@ class PeerAccess {
 
   virtual WaitBound wait_bound() = 0;
 
+  // Between which threads the ranks' flags order stores.
+  virtual FlagScope flag_scope() { return FlagScope::kSystem; }
+
   // Whether an op may both store to the peers and wait for theirs: what before_wait() does cannot
   // come between.
   virtual bool may_wait_at_once(bool /*is_captured*/) { return true; }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kBlockBytes = std::size_t{1} << 20;
 
-[[noreturn]] void refuse(const std::string& path, int error_number) {
+[[noreturn]] void refuse_file(const std::string& path, int error_number) {
   throw InputError({path}, "cannot be read: " + std::generic_category().message(error_number));
 }
 
@@ -25,7 +25,7 @@ class Descriptor {
   // O_NONBLOCK: opening a pipe without a writer would wait for one.
   explicit Descriptor(const std::string& path)
       : number_(open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)) {
-    if (number_ < 0) refuse(path, errno);
+    if (number_ < 0) refuse_file(path, errno);
   }
   Descriptor(const Descriptor&) = delete;
   Descriptor& operator=(const Descriptor&) = delete;
@@ -47,10 +47,10 @@ void require_regular_file(const std::string& path, const struct stat& status) {
 
 std::string read_input_file(const std::string& path, std::size_t max_size_bytes) {
   struct stat status {};
-  if (stat(path.c_str(), &status) != 0) refuse(path, errno);
+  if (stat(path.c_str(), &status) != 0) refuse_file(path, errno);
   require_regular_file(path, status);
   const Descriptor file(path);
-  if (fstat(file.number(), &status) != 0) refuse(path, errno);
+  if (fstat(file.number(), &status) != 0) refuse_file(path, errno);
   require_regular_file(path, status);  // the name may stand for something else by now
 
   // The size is no guide: files below /proc say 0.
@@ -62,7 +62,7 @@ std::string read_input_file(const std::string& path, std::size_t max_size_bytes)
     do {
       count = read(file.number(), bytes.data() + begin, bytes.size() - begin);
     } while (count < 0 && errno == EINTR);
-    if (count < 0) refuse(path, errno);
+    if (count < 0) refuse_file(path, errno);
     bytes.resize(begin + static_cast<std::size_t>(count));
     if (count == 0) break;
   }

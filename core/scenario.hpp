@@ -116,11 +116,11 @@ struct BufferRef {
 // A finding that a step expects; unset fields match anything.
 struct ExpectedFinding {
   std::string kind;
-  std::optional<std::string> graph;
-  std::optional<std::string> buffer;
-  std::optional<std::string> node;
-  std::optional<int> rank;
-  std::optional<int> ubatch;
+  std::optional<std::string> graph = {};
+  std::optional<std::string> buffer = {};  // of hazards only, as node and ubatch
+  std::optional<std::string> node = {};
+  std::optional<int> rank = {};
+  std::optional<int> ubatch = {};
 };
 
 struct Expect {

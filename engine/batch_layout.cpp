@@ -168,16 +168,13 @@ std::int64_t pages_needed(const BatchLayout& layout, int rank, std::int64_t bloc
 
 namespace {
 
-// Pages 1..num_blocks-1 in an order that is not ascending: odd ones first, then even ones downward.
-std::vector<std::int32_t> page_order(std::int64_t num_blocks) {
-  std::vector<std::int32_t> pages;
-  for (std::int64_t page = 1; page < num_blocks; page += 2) {
-    pages.push_back(static_cast<std::int32_t>(page));
-  }
-  for (std::int64_t page = (num_blocks - 1) / 2 * 2; page >= 2; page -= 2) {
-    pages.push_back(static_cast<std::int32_t>(page));
-  }
-  return pages;
+// The pages 1..num_blocks-1 in an order that is not ascending: odd ones first, then even ones
+// downward.
+std::int32_t page_at(std::int64_t index, std::int64_t num_blocks) {
+  const std::int64_t num_odd = num_blocks / 2;
+  const std::int64_t largest_even = (num_blocks - 1) / 2 * 2;
+  return static_cast<std::int32_t>(index < num_odd ? 2 * index + 1
+                                                   : largest_even - 2 * (index - num_odd));
 }
 
 // The ranks that have none of the request's keys 0 .. bound-1.
@@ -198,6 +195,8 @@ void fill_rows(const BatchLayout& layout, const Shard& shard, std::int64_t block
   batch.empty_ranks.assign(static_cast<std::size_t>(layout.rows), kEveryRank);
   batch.slot_mapping.assign(static_cast<std::size_t>(layout.rows), -1);
   batch.new_bounds.assign(static_cast<std::size_t>(layout.rows), 0);
+  batch.new_seq_lens.reserve(layout.seq_lens.size());
+  batch.new_first_rows.reserve(layout.seq_lens.size());
   for (std::int64_t r = 0; r < layout.num_requests(); ++r) {
     const std::int64_t query_len = layout.query_len(r);
     const bool is_padding = layout.seq_lens[r] == 0;
@@ -232,18 +231,15 @@ RankBatch make_rank_batch(const BatchLayout& layout, const Shard& shard, std::in
                                     " pages of KV cache, page 0 included," + " and has " +
                                     std::to_string(num_blocks));
   }
+  const auto& lengths = layout.local_seq_lens[shard.rank];
   RankBatch batch;
-  const auto order = page_order(num_blocks);
-  std::size_t next_page = 0;
-  for (const std::int64_t boundary : layout.query_start_loc) {
-    batch.query_start_loc.push_back(static_cast<std::int32_t>(boundary));
-  }
-  for (const std::int64_t length : layout.local_seq_lens[shard.rank]) {
-    batch.seq_lens.push_back(static_cast<std::int32_t>(length));
-    auto& pages = batch.block_table.emplace_back();
-    for (std::int64_t page = 0; page < num_pages(length, block_size); ++page) {
-      pages.push_back(order[next_page++]);
-    }
+  batch.query_start_loc.assign(layout.query_start_loc.begin(), layout.query_start_loc.end());
+  batch.seq_lens.assign(lengths.begin(), lengths.end());
+  batch.block_table.resize(lengths.size());
+  std::int64_t num_dealt = 0;
+  for (std::size_t r = 0; r < lengths.size(); ++r) {
+    batch.block_table[r].resize(static_cast<std::size_t>(num_pages(lengths[r], block_size)));
+    for (std::int32_t& page : batch.block_table[r]) page = page_at(num_dealt++, num_blocks);
   }
   fill_rows(layout, shard, block_size, batch);
   return batch;

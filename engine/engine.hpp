@@ -112,9 +112,18 @@ struct LayerBits {
   std::vector<RankLayerBits> ranks;
 };
 
+// What a rank's thread does between two replays, in us.
+struct HostTime {
+  double stage_us = 0;   // the batch's metadata is worked out and written to the staging
+  double copy_us = 0;    // its copies are enqueued
+  double launch_us = 0;  // the graph is launched
+
+  double sum_us() const { return stage_us + copy_us + launch_us; }
+};
+
 // Means over replays of one graph that follow each other.
 struct Pace {
-  double host_us;  // that the slowest rank's thread takes: metadata, its copies, the launch
+  HostTime host;   // of the slowest rank
   double step_us;  // from one step to the next, of all ranks
 };
 

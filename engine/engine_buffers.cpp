@@ -73,12 +73,22 @@ std::vector<float> decode(const TensorBits& tensor) {
   return values;
 }
 
+// Also of a buffer that all ubatches share: what it is asked for there is not there.
+void require_ubatch(const BufferRef& ref, const Scenario& scenario) {
+  const int last = scenario.graph.ubatches - 1;
+  if (!ref.ubatch || *ref.ubatch <= last) return;
+  throw StepError("no_such_buffer", "'" + ref.buffer + "' of ubatch " +
+                                        std::to_string(*ref.ubatch) + ": the last ubatch is " +
+                                        std::to_string(last));
+}
+
 }  // namespace
 
 // The one buffer of that name: a persistent one, or one of the graph and ubatch that are named or
 // the only ones.
 Engine::FoundBuffer Engine::find_buffer(const BufferRef& ref, Rank& own_rank) {
   const int rank = own_rank.index;
+  require_ubatch(ref, scenario_);
   std::vector<FoundBuffer> found;
   RankState& state = *ranks_[rank];
   const Ledger& ledger = own_rank.runtime.ledger();

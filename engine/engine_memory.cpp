@@ -127,10 +127,15 @@ void Engine::free(const BufferRef& ref) {
   });
 }
 
-// The old memory stays: a graph that knows it goes on reading what was there last.
+// The old memory stays: a graph that knows it goes on reading what was there last. A symmetric
+// buffer is one of all ranks, made with the engine: none of them could replace its own alone.
 void Engine::rebind(const BufferRef& ref) {
-  in_turn(ref.rank, [&](Rank& rank, RankState&) {
+  in_turn(ref.rank, [&](Rank& rank, RankState& state) {
     const FoundBuffer found = find_buffer(ref, rank);
+    if (state.ubatches[0].symmetric.find(ref.buffer) != nullptr) {
+      refuse("'" + ref.buffer + "' is a buffer of the direct exchange, whose address all ranks " +
+             "hold: it stays where it is");
+    }
     budget_.take(static_cast<double>(found.buffer.size_bytes), "another '" + ref.buffer + "'");
     found.replace(rank.runtime.allocate(ref.buffer, found.buffer.size_bytes));
   });

@@ -65,7 +65,8 @@ void Engine::load_metadata(const StepRun& run, const std::string& stream) {
   each_rank(run.ranks, [&](Rank& rank, RankState& state) {
     const Stream target = state.stream(rank.runtime, stream);
     Upload to_device = upload(rank, target);
-    state.inputs.load_metadata(target, to_device, run.layout, run.step->ubatches);
+    state.inputs.stage_metadata(to_device, run.layout, run.step->ubatches);
+    state.inputs.copy_metadata(target, to_device);
     to_device.finish();
   });
 }

@@ -64,7 +64,6 @@ class CombineStage final : public Stage {
     strategy_.enqueue(context.lane, shape, context.buffers,
                       {.out = partial_out(shape, context.buffers, layer),
                        .lse = partial_lse(shape, context.buffers, layer),
-                       .batch = context.inputs.batch,
                        .empty_ranks = context.inputs.empty_ranks},
                       is_context_ ? states(shape, context.buffers, all_heads, layer).context
                                   : combined_rows(shape, context.buffers, all_heads, layer));

@@ -1,16 +1,15 @@
-// The metadata of one ubatch on one rank: buffers of fixed capacity at fixed addresses, and the
-// pinned staging that a batch goes up from.
+// The metadata of one ubatch on one rank: buffers of fixed capacity at fixed addresses.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "engine/batch_layout.hpp"
 #include "engine/input_specs.hpp"
+#include "engine/metadata_staging.hpp"
 #include "engine/step_inputs.hpp"
-#include "engine/upload.hpp"
-#include "runtime/runtime.hpp"
 #include "strategies/buffers.hpp"
 
 namespace dcp {
@@ -30,13 +29,14 @@ struct MetadataValues {
 
 class Metadata {
  public:
-  Metadata(Runtime& runtime, const MetadataCapacity& capacity);
+  // `buffers` are those of metadata_specs().
+  Metadata(const MetadataCapacity& capacity, BufferSet buffers)
+      : capacity_(capacity), buffers_(std::move(buffers)) {}
 
-  // Enqueues the copies of the batch into the buffers, tails reset: requests past the batch have no
-  // rows and no keys. While nothing is pending two stagings are used in turn; else the upload's.
-  void load(Stream stream, Upload& upload, const RankBatch& batch, const KeptMetadata& kept = {});
+  // Adds the batch's arrays, tails reset: requests past the batch have no rows and no keys.
+  void stage(MetadataStaging& staging, const RankBatch& batch, const KeptMetadata& kept) const;
 
-  // What load() puts into each buffer.
+  // What stage() adds for each buffer.
   std::vector<MetadataValues> values(const RankBatch& batch) const;
 
   // Fills in the fields of the view that are metadata.
@@ -46,17 +46,11 @@ class Metadata {
   void rebind(const std::string& name, const Buffer& buffer) { buffers_.add(name, buffer); }
 
  private:
-  std::byte* next_staging();
-
   template <class Visit>
   void each_array(const RankBatch& batch, const Visit& visit) const;
 
-  Runtime& runtime_;
   MetadataCapacity capacity_;
   BufferSet buffers_;
-  std::size_t staging_bytes_ = 0;
-  Buffer staging_[2];  // none before its first use
-  int next_staging_ = 0;
 };
 
 }  // namespace dcp

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 
 #include "core/poison.hpp"
 #include "kernels/empty_row_mode.hpp"
@@ -41,6 +42,15 @@ std::vector<std::byte> poisoned(std::size_t size_bytes) {
   return bytes;
 }
 
+// Of all ubatches, as the buffers lie.
+std::size_t metadata_bytes(const Scenario& scenario, const Capacity& capacity) {
+  std::size_t of_ubatch = 0;
+  for (const InputSpec& spec : metadata_specs(metadata_capacity(scenario, capacity))) {
+    of_ubatch += aligned_part(spec.size_bytes());
+  }
+  return static_cast<std::size_t>(scenario.graph.ubatches) * of_ubatch;
+}
+
 }  // namespace
 
 RankInputs::RankInputs(Runtime& runtime, const Scenario& scenario, const StepPlan& plan,
@@ -50,7 +60,8 @@ RankInputs::RankInputs(Runtime& runtime, const Scenario& scenario, const StepPla
       shape_(plan.shape(rank, capacity.max_num_tokens)),
       num_input_heads_(plan.query().num_input_heads(shape_)),
       shard_{rank, scenario.world_size, scenario.interleave},
-      capacity_(capacity) {
+      capacity_(capacity),
+      staging_(runtime, metadata_bytes(scenario, capacity)) {
   view_.num_blocks = capacity.num_blocks;
   view_.block_size = scenario.kv.block_size;
   view_.softmax_scale = static_cast<float>(scenario.model.softmax_scale);
@@ -59,11 +70,30 @@ RankInputs::RankInputs(Runtime& runtime, const Scenario& scenario, const StepPla
     buffers_.add(spec.name, runtime_.allocate(spec.name, spec.size_bytes()));
   }
   bind();
-  for (int u = 0; u < scenario_.graph.ubatches; ++u) {
-    metadata_.emplace_back(runtime_, metadata_capacity(scenario, capacity));
-  }
+  allocate_metadata();
   Upload upload(runtime_, std::nullopt);
   set_stub(upload, verb::StubMode::kExact);
+}
+
+// Of all ubatches together, so that one copy fills them.
+void RankInputs::allocate_metadata() {
+  const MetadataCapacity capacity = metadata_capacity(scenario_, capacity_);
+  const auto num_ubatches = static_cast<std::size_t>(scenario_.graph.ubatches);
+  std::vector<BufferRequest> parts;
+  for (std::size_t u = 0; u < num_ubatches; ++u) {
+    for (const InputSpec& spec : metadata_specs(capacity)) {
+      parts.push_back({spec.name, spec.size_bytes()});
+    }
+  }
+  const std::vector<Buffer> buffers = runtime_.allocate_together(parts);
+  const std::size_t num_arrays = parts.size() / num_ubatches;
+  for (std::size_t u = 0; u < num_ubatches; ++u) {
+    BufferSet mine;
+    for (std::size_t i = u * num_arrays; i < (u + 1) * num_arrays; ++i) {
+      mine.add(parts[i].name, buffers[i]);
+    }
+    metadata_.emplace_back(capacity, std::move(mine));
+  }
 }
 
 void RankInputs::rebind(const std::string& name, const Buffer& buffer) {
@@ -111,8 +141,8 @@ StepInputs RankInputs::view(int ubatch, std::int64_t first_row, const std::byte*
   return view;
 }
 
-void RankInputs::load_metadata(Stream stream, Upload& upload, const BatchLayout& layout,
-                               const std::vector<Ubatch>& ubatches) {
+void RankInputs::stage_metadata(const Upload& upload, const BatchLayout& layout,
+                                const std::vector<Ubatch>& ubatches) {
   RankBatch batch = make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks);
   if (forced_slot_) std::fill(batch.slot_mapping.begin(), batch.slot_mapping.end(), *forced_slot_);
   for (auto& pages : batch.block_table) {
@@ -120,9 +150,12 @@ void RankInputs::load_metadata(Stream stream, Upload& upload, const BatchLayout&
   }
   forced_slot_.reset();
   forced_block_.reset();
-  for (std::size_t u = 0; u < ubatches.size(); ++u) {
-    metadata_[u].load(stream, upload, ubatch_of(batch, ubatches[u]), kept_);
+  staging_.begin(upload);
+  const std::size_t last = ubatches.size() - 1;
+  for (std::size_t u = 0; u < last; ++u) {
+    metadata_[u].stage(staging_, ubatch_of(batch, ubatches[u]), kept_);
   }
+  metadata_[last].stage(staging_, ubatch_of(std::move(batch), ubatches[last]), kept_);
   kept_ = {};
 }
 
@@ -138,8 +171,8 @@ void RankInputs::load_data(Upload& upload, const InputData& data, const BatchLay
 std::vector<MetadataValues> RankInputs::metadata_values(const BatchLayout& layout,
                                                         const std::vector<Ubatch>& ubatches,
                                                         std::size_t ubatch) const {
-  const RankBatch batch = make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks);
-  return metadata_.at(ubatch).values(ubatch_of(batch, ubatches[ubatch]));
+  RankBatch batch = make_rank_batch(layout, shard_, view_.block_size, view_.num_blocks);
+  return metadata_.at(ubatch).values(ubatch_of(std::move(batch), ubatches[ubatch]));
 }
 
 // Page by page: pages of the batch before are poisoned, so that a key that is read by mistake

@@ -51,9 +51,11 @@ class RankInputs {
                                               const std::vector<Ubatch>& ubatches,
                                               std::size_t ubatch) const;
 
-  // Enqueues the copies of each ubatch's part of the batch's metadata.
-  void load_metadata(Stream stream, Upload& upload, const BatchLayout& layout,
-                     const std::vector<Ubatch>& ubatches);
+  // Writes each ubatch's part of the batch's metadata to the staging that suits the upload; then
+  // enqueues its copies.
+  void stage_metadata(const Upload& upload, const BatchLayout& layout,
+                      const std::vector<Ubatch>& ubatches);
+  void copy_metadata(Stream stream, Upload& upload) const { staging_.copy(stream, upload); }
 
   // Writes the batch's data: the keys of earlier tokens into the cache as earlier steps would have,
   // this step's keys and queries into the inputs.
@@ -65,6 +67,7 @@ class RankInputs {
 
  private:
   void bind();
+  void allocate_metadata();
   void load_cache(Upload& upload, const InputData& data, const BatchLayout& layout,
                   const RankBatch& batch);
   void load_new_tokens(Upload& upload, const InputData& data, const BatchLayout& layout);
@@ -83,8 +86,9 @@ class RankInputs {
   std::optional<std::int64_t> forced_slot_;
   std::optional<std::int32_t> forced_block_;
   KeptMetadata kept_;
-  StepInputs view_{};                     // without metadata, from row 0
-  std::vector<Metadata> metadata_;        // per ubatch
+  StepInputs view_{};               // without metadata, from row 0
+  std::vector<Metadata> metadata_;  // per ubatch
+  MetadataStaging staging_;
   std::vector<std::int32_t> used_pages_;  // by the batch that was loaded last
 };
 

@@ -51,25 +51,23 @@ std::vector<Ubatch> cut_ubatches(const Scenario& scenario, const Batch& batch, s
   return ubatches;
 }
 
-RankBatch ubatch_of(const RankBatch& batch, const Ubatch& ubatch) {
-  RankBatch part;
-  part.seq_lens = batch.seq_lens;
-  part.block_table = batch.block_table;
-  part.new_seq_lens = batch.new_seq_lens;
-  part.new_first_rows = batch.new_first_rows;
-  for (const std::int32_t boundary : batch.query_start_loc) {
-    const std::int64_t own =
-        std::clamp<std::int64_t>(boundary - ubatch.first_row, 0, ubatch.num_rows);
-    part.query_start_loc.push_back(static_cast<std::int32_t>(own));
+RankBatch ubatch_of(RankBatch batch, const Ubatch& ubatch) {
+  for (std::int32_t& boundary : batch.query_start_loc) {
+    boundary = static_cast<std::int32_t>(
+        std::clamp<std::int64_t>(boundary - ubatch.first_row, 0, ubatch.num_rows));
   }
   const auto rows = static_cast<std::int64_t>(batch.slot_mapping.size());
   const std::int64_t begin = std::min(ubatch.first_row, rows);
   const std::int64_t end = std::min(ubatch.first_row + ubatch.num_rows, rows);
-  part.causal_bounds.assign(batch.causal_bounds.begin() + begin, batch.causal_bounds.begin() + end);
-  part.empty_ranks.assign(batch.empty_ranks.begin() + begin, batch.empty_ranks.begin() + end);
-  part.new_bounds.assign(batch.new_bounds.begin() + begin, batch.new_bounds.begin() + end);
-  part.slot_mapping.assign(batch.slot_mapping.begin() + begin, batch.slot_mapping.begin() + end);
-  return part;
+  const auto keep_own = [&](auto& of_rows) {
+    of_rows.erase(of_rows.begin() + end, of_rows.end());
+    of_rows.erase(of_rows.begin(), of_rows.begin() + begin);
+  };
+  keep_own(batch.causal_bounds);
+  keep_own(batch.empty_ranks);
+  keep_own(batch.new_bounds);
+  keep_own(batch.slot_mapping);
+  return batch;
 }
 
 }  // namespace dcp

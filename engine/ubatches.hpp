@@ -26,6 +26,6 @@ std::vector<Ubatch> cut_ubatches(const Scenario& scenario, const Batch& batch, s
 
 // The rank's metadata of the rows of one ubatch, counted from its first row; new_first_rows stay
 // rows of the step.
-RankBatch ubatch_of(const RankBatch& batch, const Ubatch& ubatch);
+RankBatch ubatch_of(RankBatch batch, const Ubatch& ubatch);
 
 }  // namespace dcp

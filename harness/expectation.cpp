@@ -20,30 +20,6 @@ std::string_view name(Status status) {
   return "?";
 }
 
-Expect expectation_of(const Step& step, std::string_view strategy) {
-  Expect expect = step.expect.value_or(Expect{});
-  const auto found = expect.by_strategy.find(std::string(strategy));
-  if (found != expect.by_strategy.end()) {
-    const Expect own = found->second;
-    lay_over(expect, own);
-  }
-  const auto* together = std::get_if<verb::Together>(&step.verb);
-  if (together == nullptr) return expect;
-  for (const Step& each : together->steps) lay_over(expect, expectation_of(each, strategy));
-  return expect;
-}
-
-void lay_over(Expect& expect, const Expect& own) {
-  for (const auto& [row, value] : own.out) expect.out[row] = value;
-  for (const auto& [row, value] : own.lse) expect.lse[row] = value;
-  if (own.empty_rows) expect.empty_rows = own.empty_rows;
-  if (!own.hazards.empty()) expect.hazards = own.hazards;
-  if (!own.failures.empty()) expect.failures = own.failures;
-  if (own.error) expect.error = own.error;
-  if (own.same_bits_as) expect.same_bits_as = own.same_bits_as;
-  if (own.eager_rows) expect.eager_rows = own.eager_rows;
-}
-
 // Bits that differ are a hazard of results that are right.
 bool checks_reference(const Expect& expect) {
   const bool lifts =
@@ -112,6 +88,28 @@ void hold_to_hazards(const Expect& expect, StepReport& report) {
         std::any_of(report.hazards.begin(), report.hazards.end(),
                     [&](const audit::Finding& hazard) { return matches(wanted, hazard); });
     if (!found) report.problems.push_back("expected hazard " + wanted.kind + ", none was found");
+  }
+}
+
+void hold_to_failures(const Expect& expect, StepReport& report) {
+  const auto matches_failure = [&](const ExpectedFinding& wanted, const FailureReport& failure) {
+    return wanted.kind == failure.kind && (!wanted.rank || *wanted.rank == failure.rank) &&
+           (!wanted.graph || *wanted.graph == report.graph);
+  };
+  for (const FailureReport& failure : report.failures) {
+    const bool expected = std::any_of(
+        expect.failures.begin(), expect.failures.end(),
+        [&](const ExpectedFinding& wanted) { return matches_failure(wanted, failure); });
+    if (!expected) report.problems.push_back("failure " + failure.kind + ": " + failure.why);
+  }
+  for (const ExpectedFinding& wanted : expect.failures) {
+    const bool found =
+        std::any_of(report.failures.begin(), report.failures.end(),
+                    [&](const FailureReport& failure) { return matches_failure(wanted, failure); });
+    if (found) continue;
+    report.problems.push_back(
+        "expected failure " + wanted.kind + (wanted.graph ? ", graph " + *wanted.graph : "") +
+        (wanted.rank ? ", rank " + std::to_string(*wanted.rank) : "") + ", none was seen");
   }
 }
 

@@ -1,22 +1,15 @@
-// What a step is held to: its `expect`, with the strategy's own part laid over it.
+// Whether a step came up to what it is held to.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "core/scenario.hpp"
+#include "core/merged_expect.hpp"
 #include "harness/report.hpp"
 #include "reference/layer_check.hpp"
 
 namespace dcp {
-
-// The step's expectation under a strategy, with those of the steps that it holds together. Without
-// `expect`: nothing but a result that is right.
-Expect expectation_of(const Step& step, std::string_view strategy);
-
-// What `own` names takes the place of what `expect` has.
-void lay_over(Expect& expect, const Expect& own);
 
 // Whether the step's numbers are compared with the reference: a named hazard, failure or error
 // lifts that.
@@ -56,6 +49,9 @@ std::string hazard_text(const audit::Finding& hazard);
 // expected one that no hazard matches.
 // A step that expects a mismatch, and names no hazard, need not name what explains it.
 void hold_to_hazards(const Expect& expect, StepReport& report);
+
+// The same of failures. The graph of a failure is the step's.
+void hold_to_failures(const Expect& expect, StepReport& report);
 
 // "[0, 3]".
 std::string list_text(const std::vector<std::int64_t>& values);

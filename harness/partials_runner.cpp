@@ -5,6 +5,7 @@
 #include <span>
 
 #include "core/poison.hpp"
+#include "kernels/batch_metadata.hpp"
 #include "runtime/capture_guard.hpp"
 #include "strategies/symmetric_buffers.hpp"
 
@@ -86,8 +87,6 @@ class PartialsStep {
     write("partial_out", std::as_bytes(std::span(given().out)));
     write("partial_lse", std::as_bytes(std::span(given().lse)));
     if (!partials_.query_start_loc) return;
-    write("query_start_loc", std::as_bytes(std::span(*partials_.query_start_loc)));
-    write("seq_lens", std::as_bytes(std::span(given().seq_lens)));
     const auto empty_ranks = empty_ranks_of(partials_);
     write("empty_ranks", std::as_bytes(std::span(empty_ranks)));
   }
@@ -150,9 +149,6 @@ class PartialsStep {
     plan.add("partial_out", given().out.size(), Lifetime::kActivation);
     plan.add("partial_lse", given().lse.size(), Lifetime::kActivation);
     if (!partials_.query_start_loc) return plan;
-    plan.add("query_start_loc", std::span(*partials_.query_start_loc).size_bytes(),
-             Lifetime::kActivation);
-    plan.add("seq_lens", std::span(given().seq_lens).size_bytes(), Lifetime::kActivation);
     plan.add("empty_ranks", static_cast<std::size_t>(shape_.num_tokens) * sizeof(std::uint64_t),
              Lifetime::kActivation);
     return plan;
@@ -176,10 +172,6 @@ class PartialsStep {
     return {
         .out = {buffers_.at("partial_out"), partials_.out_strides, partials_.dtype},
         .lse = {buffers_.at("partial_lse"), partials_.lse_strides, partials_.lse.dtype},
-        .batch = {.query_start_loc = masks ? buffers_.at<std::int32_t>("query_start_loc") : nullptr,
-                  .seq_lens = masks ? buffers_.at<std::int32_t>("seq_lens") : nullptr,
-                  .causal_bounds = nullptr,
-                  .num_requests = static_cast<std::int32_t>(given().seq_lens.size())},
         .empty_ranks = masks ? buffers_.at<std::uint64_t>("empty_ranks") : nullptr};
   }
 

@@ -74,6 +74,7 @@ void Session::end_step(const Step& step, bool refused) {
 
 void Session::finish() {
   if (disturbances_ != nullptr) disturbances_->finish();
+  awaited_sets_.finish();
   if (awaits_capture_) throw InputError(*awaits_capture_, "no capture follows this step");
   any_process(*world_, false);  // whoever is lost after the last step is found here
 }

@@ -13,6 +13,7 @@
 #include "harness/audit/result_audit.hpp"
 #include "harness/audit/run_audit.hpp"
 #include "harness/step_checker.hpp"
+#include "harness/verbs/awaited_sets.hpp"
 #include "harness/verbs/disturbances.hpp"
 #include "runtime/host/schedules/written_schedule.hpp"
 
@@ -38,11 +39,13 @@ class Session {
 
   // Asked about every operation from the first call on.
   Disturbances& disturbances();
+  AwaitedSets& awaited_sets() { return awaited_sets_; }
   void begin_step(const Step& step, int index);
   // InputError as Disturbances::end_step.
   void end_step(const Step& step, bool refused);
 
-  // No step follows. InputError as Disturbances::finish, and for what waits for a capture.
+  // No step follows. InputError as Disturbances::finish and AwaitedSets::finish, and for what waits
+  // for a capture.
   void finish();
 
   // A run that nobody waits for. It is checked when something drains; then `settled` is told. The
@@ -103,6 +106,7 @@ class Session {
   StepChecker checker_;
   std::vector<Deferred> deferred_;
   std::optional<Place> awaits_capture_;  // the step whose work the next capture takes up
+  AwaitedSets awaited_sets_;
   bool stubbed_ = false;
 };
 

@@ -68,9 +68,11 @@ void StepRunner::perform(const Step& step, const Expect& expect, StepReport& rep
     is_settled = !session_.is_deferred(report);
   } catch (const StepError& error) {
     report.error = {error.kind(), error.why()};
+    report.graph.clear();
     is_settled = true;
   } catch (const ApiError& error) {
     report.error = {std::string(error.kind()), error.what()};
+    report.graph.clear();
     is_settled = true;
   } catch (const Failure& failure) {
     if (is_over()) throw;
@@ -133,19 +135,7 @@ void StepRunner::hold_to_findings(const Step& step, const Expect& expect,
     report.problems.push_back("expected error " + *expect.error + ", the step went through");
   }
   if (step.expect || !changes_memory(step.verb)) hold_to_hazards(expect, report);
-  std::vector<std::string> missing;
-  for (const ExpectedFinding& wanted : expect.failures) missing.push_back(wanted.kind);
-  for (const FailureReport& failure : report.failures) {
-    const bool expected = std::any_of(
-        expect.failures.begin(), expect.failures.end(), [&](const ExpectedFinding& wanted) {
-          return wanted.kind == failure.kind && (!wanted.rank || *wanted.rank == failure.rank);
-        });
-    if (!expected) report.problems.push_back("failure " + failure.kind + ": " + failure.why);
-    std::erase(missing, failure.kind);
-  }
-  for (const std::string& kind : missing) {
-    report.problems.push_back("expected failure " + kind + ", none was seen");
-  }
+  hold_to_failures(expect, report);
   if (!report.problems.empty()) report.status = Status::kFail;
 }
 

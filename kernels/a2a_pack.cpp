@@ -24,7 +24,7 @@ void pack_rows(const A2aPack::Params& params) {
   const auto* lse = static_cast<const Lse*>(params.lse.data);
   auto* send = static_cast<T*>(params.send);
   for (std::int64_t token = 0; token < params.num_tokens; ++token) {
-    const bool is_empty = row_is_empty(params.batch, token);
+    const bool is_empty = params.empty.has(token);
     for (int head = 0; head < params.num_heads; ++head) {
       const int peer = head / packed.heads_per_rank;
       const int local_head = head % packed.heads_per_rank;
@@ -46,7 +46,7 @@ void A2aPack::accesses(const Params& params, std::vector<Access>& out) {
           params.world_size * packed_rows(params).elements_per_peer() *
               static_cast<std::int64_t>(size_bytes(params.out.dtype)),
           Mode::kWrite, "send");
-  declare_batch(out, params.batch, params.num_tokens);
+  declare_empty(out, params.empty, params.num_tokens);
 }
 
 void A2aPack::run(const Params& params) {

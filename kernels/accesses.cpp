@@ -68,4 +68,10 @@ void declare_batch(std::vector<Access>& out, const BatchMetadata& batch, std::in
   declare(out, batch.causal_bounds, bounds * kSize, Mode::kRead, "batch.causal_bounds");
 }
 
+void declare_empty(std::vector<Access>& out, const EmptyRows& rows, std::int64_t num_tokens) {
+  if (rows.empty_ranks == nullptr) return;
+  declare(out, rows.empty_ranks, num_tokens * static_cast<std::int64_t>(sizeof(*rows.empty_ranks)),
+          Mode::kRead, "empty_ranks");
+}
+
 }  // namespace dcp

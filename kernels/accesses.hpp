@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/batch_metadata.hpp"
+#include "kernels/empty_ranks.hpp"
 #include "kernels/head_rows.hpp"
 #include "kernels/op.hpp"
 
@@ -36,6 +37,9 @@ void declare_write(std::vector<Access>& out, const HeadRows& view, const ViewSha
 
 // The arrays of `batch` that a question about any of `num_tokens` rows may read.
 void declare_batch(std::vector<Access>& out, const BatchMetadata& batch, std::int64_t num_tokens);
+
+// The words that say which of `num_tokens` rows are empty.
+void declare_empty(std::vector<Access>& out, const EmptyRows& rows, std::int64_t num_tokens);
 
 // Of an op that has nothing to do.
 void touch_none(std::span<Access> accesses);

@@ -28,7 +28,7 @@ void store_lses(const Params& params, int peer, std::uint32_t slot) {
   const auto* lse = static_cast<const Lse*>(params.lse.data);
   std::vector<std::uint32_t> bits;
   for (std::int64_t token = 0; token < params.num_tokens; ++token) {
-    const bool is_empty = row_is_empty(params.batch, token);
+    const bool is_empty = params.empty.has(token);
     for (int head = 0; head < slots.heads_per_rank; ++head) {
       const int own_head = peer * slots.heads_per_rank + head;
       bits.push_back(masked_lse_bits(lse[params.lse.strides.offset(token, own_head)], is_empty));
@@ -46,7 +46,7 @@ void store_payload(const Params& params, int peer, std::uint32_t slot) {
   std::vector<T> rows;
   std::int64_t first = 0;
   for (std::int64_t token = 0; token <= params.num_tokens; ++token) {
-    if (token == params.num_tokens || row_is_empty(params.batch, token)) {
+    if (token == params.num_tokens || params.empty.has(token)) {
       store(params, peer,
             static_cast<T*>(params.payload.at[peer]) +
                 slots.row(slot, params.rank, first, 0) * params.head_dim,
@@ -70,7 +70,7 @@ void store_payload(const Params& params, int peer, std::uint32_t slot) {
 void DirectDispatch::accesses(const Params& params, std::vector<Access>& out) {
   declare_read(out, params.out, {params.num_tokens, params.num_heads, params.head_dim}, "out");
   declare_read(out, params.lse, {params.num_tokens, params.num_heads, 1}, "lse");
-  declare_batch(out, params.batch, params.num_tokens);
+  declare_empty(out, params.empty, params.num_tokens);
   declare(out, params.state, sizeof(ExchangeState), Mode::kRead, "state");
   const SlotRows slots = slot_rows(params);
   const std::int64_t rows = params.num_tokens * slots.heads_per_rank;

@@ -2,7 +2,7 @@
 // rows of its heads and their lses. The empty-shard mask is fused: of rows that are empty on this
 // rank only the lse is sent, -inf.
 //
-// Reads T * H * (D * e + lse size) bytes, stores at most T * H * (D * e + 4), of which 1/N stays on
+// Reads T * H * (D * e + lse size) + 8 * T bytes, stores at most T * H * (D * e + 4), of which 1/N stays on
 // the rank. Moves bits; only a 16-bit lse is widened. Rows lie max_num_tokens apart, so that steps
 // of all sizes use the same slots. Graph-safe: epoch, slot and empty rows are read on the device.
 #pragma once
@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "kernels/batch_metadata.hpp"
+#include "kernels/empty_ranks.hpp"
 #include "kernels/exchange_state.hpp"
 #include "kernels/head_rows.hpp"
 #include "kernels/op.hpp"
@@ -28,7 +28,7 @@ struct DirectDispatch {
     PeerPtrs<void> payload;     // of each rank: [slots, N, max T, h, D], second index: sender
     PeerPtrs<float> lse_slots;  // of each rank: [slots, N, max T, h]
     const ExchangeState* state;
-    BatchMetadata batch;
+    EmptyRows empty;
     RemoteStores* stores;  // host; null: stores are there at once
     std::int64_t num_tokens;
     std::int64_t max_num_tokens;

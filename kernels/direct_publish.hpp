@@ -1,5 +1,5 @@
 // Tells every rank that this rank's stores of the exchange are done: raises its flag there to the
-// epoch, ordered after the stores by release at system scope.
+// epoch, ordered after the stores by release.
 #pragma once
 
 #include <cstdint>
@@ -23,6 +23,7 @@ struct DirectPublish {
     std::int32_t rank;
     std::uint32_t num_slots;
     std::int32_t num_blocks = 1;  // that may raise flags of their own; here there is one
+    FlagScope scope = FlagScope::kSystem;
   };
 
   static const void* handle(const Params& params) { return params.stores; }

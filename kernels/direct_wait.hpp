@@ -1,6 +1,5 @@
 // Waits until every rank has published its stores of the exchange: until the slot's flags are this
-// epoch, exactly. What comes after is ordered by acquire at system scope. On a GPU the wait is
-// bounded.
+// epoch, exactly. What comes after is ordered by acquire. On a GPU the wait is bounded.
 #pragma once
 
 #include <cstdint>
@@ -35,6 +34,7 @@ struct DirectWait {
     std::int32_t ubatch;
     std::uint32_t num_slots;
     std::int32_t num_blocks = 1;  // that may have flags of their own; here there is one
+    FlagScope scope = FlagScope::kSystem;
   };
 
   static const void* handle(const Params& params) { return params.stores; }

@@ -15,4 +15,14 @@ DCP_HOST_DEVICE inline bool is_empty_on(std::uint64_t empty_ranks, int rank) {
   return (empty_ranks >> rank & 1u) != 0;
 }
 
+// The rows that are empty on one rank: their lse must be -inf.
+struct EmptyRows {
+  const std::uint64_t* empty_ranks;  // [T]; null: no row is empty
+  std::int32_t rank;
+
+  DCP_HOST_DEVICE bool has(std::int64_t row) const {
+    return empty_ranks != nullptr && is_empty_on(empty_ranks[row], rank);
+  }
+};
+
 }  // namespace dcp

@@ -1,17 +1,17 @@
-// masked = fp32(lse), and -inf in rows that are empty on this rank (batch_metadata.hpp), whatever
-// the attention left there. The caller's lse is not written. Strategies that send an lse launch it
+// masked = fp32(lse), and -inf in rows that are empty on this rank (empty_ranks.hpp), whatever the
+// attention left there. The caller's lse is not written. Strategies that send an lse launch it
 // where the attention's is not fp32 [T, H] without gaps; else the lse is sent as it is, and the op
 // that takes it in masks (lse_correct.hpp).
 //
-// Reads T * H lses, writes T * H * 4 bytes. Graph-safe: which rows are empty is read on the device
-// from persistent metadata; without requests every row is empty and no length is looked at.
+// Reads T * H lses and 8 * T bytes, writes T * H * 4 bytes. Graph-safe: which rows are empty is read
+// on the device from persistent metadata.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
-#include "kernels/batch_metadata.hpp"
+#include "kernels/empty_ranks.hpp"
 #include "kernels/head_rows.hpp"
 #include "kernels/op.hpp"
 
@@ -23,7 +23,7 @@ struct EmptyShardMask {
   struct Params {
     ConstHeadRows lse;  // [T, H], fp32, fp16 or bf16: widened exactly; fp32 bits are kept
     float* masked;      // [T, H] contiguous
-    BatchMetadata batch;
+    EmptyRows empty;
     std::int64_t num_tokens;
     std::int32_t num_heads;
   };

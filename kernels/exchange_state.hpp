@@ -30,7 +30,8 @@ DCP_HOST_DEVICE constexpr std::uint32_t next_epoch(std::uint32_t epoch, std::uin
 }
 
 DCP_HOST_DEVICE constexpr std::uint32_t slot_of(std::uint32_t epoch, std::uint32_t num_slots) {
-  return epoch % num_slots;
+  const bool is_power_of_two = (num_slots & (num_slots - 1)) == 0;
+  return is_power_of_two ? epoch & (num_slots - 1) : epoch % num_slots;
 }
 
 // The last epoch of the slot that is not after `epoch`: what its flags hold when nothing is under
@@ -50,6 +51,9 @@ DCP_HOST_DEVICE constexpr SlotFlags flags_of(std::uint32_t slot, int world_size,
   const std::int64_t count = std::int64_t{num_blocks} * world_size;
   return {slot * count, count};
 }
+
+// Between which threads flags order stores: those of one GPU, or of all that share memory.
+enum class FlagScope : std::uint8_t { kSystem, kGpu };
 
 // An address on each rank. By value in the params of an op: a graph holds the addresses themselves.
 inline constexpr int kMaxPeers = 64;

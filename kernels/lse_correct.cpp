@@ -48,11 +48,7 @@ void LseCorrect::accesses(const Params& params, std::vector<Access>& out) {
   const ViewShape shape{params.num_tokens, params.num_heads, params.head_dim};
   declare(out, params.lses, params.world_size * params.num_tokens * params.num_heads * kFloat,
           Mode::kRead, "lses");
-  if (params.empty_ranks != nullptr) {
-    declare(out, params.empty_ranks,
-            params.num_tokens * static_cast<std::int64_t>(sizeof(*params.empty_ranks)), Mode::kRead,
-            "empty_ranks");
-  }
+  declare_empty(out, {params.empty_ranks, params.rank}, params.num_tokens);
   declare_read(out, params.out, shape, "out");
   declare_write(out, params.scaled, shape, "scaled");
   if (params.lse == nullptr) return;

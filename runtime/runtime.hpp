@@ -15,6 +15,7 @@
 #include "core/ledger.hpp"
 #include "kernels/op.hpp"
 #include "runtime/api_error.hpp"
+#include "runtime/buffer_request.hpp"
 #include "runtime/graph_record.hpp"
 
 namespace dcp {
@@ -33,17 +34,6 @@ enum class ApiCall : std::uint8_t {
 };
 
 enum class CallingThread : std::uint8_t { kSame, kOther };
-
-struct BufferRequest {
-  std::string_view name;
-  std::size_t size_bytes;
-};
-
-// Bytes from a part's beginning to the next one's, of buffers that are allocated together.
-constexpr std::size_t aligned_part(std::size_t size_bytes) {
-  constexpr std::size_t kAlignment = 256;
-  return (size_bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
 
 class Runtime {
  public:

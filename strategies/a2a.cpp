@@ -29,7 +29,7 @@ class A2a final : public Strategy {
     lane.enqueue<A2aPack>({.out = partials.out,
                            .lse = partials.lse,
                            .send = send,
-                           .batch = partials.batch,
+                           .empty = empty_rows(shape, partials),
                            .num_tokens = shape.num_tokens,
                            .num_heads = shape.num_heads,
                            .head_dim = shape.head_dim,

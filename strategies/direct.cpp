@@ -25,7 +25,7 @@ void enqueue_alone(const Lane& lane, const StepShape& shape, const BufferSet& bu
   lane.enqueue<A2aPack>({.out = partials.out,
                          .lse = partials.lse,
                          .send = buffers.at("received"),
-                         .batch = partials.batch,
+                         .empty = empty_rows(shape, partials),
                          .num_tokens = shape.num_tokens,
                          .num_heads = shape.num_heads,
                          .head_dim = shape.head_dim,

@@ -32,7 +32,7 @@ DirectDispatch::Params dispatch_params(const Exchange<Ops>& exchange, const Step
           .payload = buffers.peers("payload"),
           .lse_slots = buffers.peers<float>("lse_slots"),
           .state = exchange.state(),
-          .batch = partials.batch,
+          .empty = empty_rows(shape, partials),
           .stores = exchange.stores(),
           .num_tokens = shape.num_tokens,
           .max_num_tokens = shape.max_exchange_tokens,

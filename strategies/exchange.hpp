@@ -57,7 +57,8 @@ class Exchange {
             .world_size = shape_.world_size,
             .rank = shape_.rank,
             .num_slots = num_slots(),
-            .num_blocks = names_.num_blocks};
+            .num_blocks = names_.num_blocks,
+            .scope = lane_.rank.peers->flag_scope()};
   }
   DirectWait::Params wait() const {
     return {.state = state(),
@@ -68,7 +69,8 @@ class Exchange {
             .rank = shape_.rank,
             .ubatch = lane_.ubatch,
             .num_slots = num_slots(),
-            .num_blocks = names_.num_blocks};
+            .num_blocks = names_.num_blocks,
+            .scope = lane_.rank.peers->flag_scope()};
   }
 
   // The rank's stores come after this.

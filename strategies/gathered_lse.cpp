@@ -27,7 +27,7 @@ const void* lse_to_send(const Lane& lane, const StepShape& shape, const BufferSe
   auto* copy = buffers.at<float>("lse_send");
   lane.enqueue<EmptyShardMask>({.lse = partials.lse,
                                 .masked = copy,
-                                .batch = partials.batch,
+                                .empty = empty_rows(shape, partials),
                                 .num_tokens = shape.num_tokens,
                                 .num_heads = shape.num_heads});
   return copy;

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "kernels/batch_metadata.hpp"
+#include "kernels/empty_ranks.hpp"
 #include "kernels/head_rows.hpp"
 #include "strategies/buffers.hpp"
 #include "strategies/lane.hpp"
@@ -18,9 +18,12 @@ namespace dcp {
 struct Partials {
   ConstHeadRows out;                           // [T, H, D], any row and head stride
   ConstHeadRows lse;                           // [T, H], base and dtype of shape.lse
-  BatchMetadata batch;                         // which rows are empty on this rank
-  const std::uint64_t* empty_ranks = nullptr;  // [T] and on all (empty_ranks.hpp); null: none
+  const std::uint64_t* empty_ranks = nullptr;  // [T] (empty_ranks.hpp); null: no row is empty
 };
+
+inline EmptyRows empty_rows(const StepShape& shape, const Partials& partials) {
+  return {.empty_ranks = partials.empty_ranks, .rank = shape.rank};
+}
 
 // What the strategy leaves: [T, h, D] of this rank's heads, or [T, H, D] where keeps_all_heads().
 struct Combined {

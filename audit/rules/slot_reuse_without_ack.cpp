@@ -4,7 +4,11 @@
 //
 //   store i -> read it -> exchange that begins after -> exchange ends -> store i + slots
 //
-// Slots are used in turn, across launches too; launches of a graph follow each other.
+// Slots are used in turn, across launches too; launches of a graph follow each other. Nothing is
+// known of the order inside a node: one that publishes and reads tells nobody that it has read, and
+// one that waits and stores need not have waited before. So with two slots it is the exchange
+// between that tells it, whether an exchange is one node or many, and with one slot another one has
+// to.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -23,7 +27,8 @@ struct Stores {
   std::size_t num_slots = 0;
 };
 
-// All ranks meet: whoever has gone past `end` knows that every rank has come to `begin`.
+// All ranks meet: whoever has gone past `end` knows that every rank has come to `begin`, and so has
+// completed what precedes it. Both may be one node.
 struct Exchange {
   int begin = 0;
   int end = 0;
@@ -91,7 +96,7 @@ bool is_acknowledged(const GraphScope& scope, const std::vector<Exchange>& excha
   if (launch > 1) return !exchanges.empty();  // a whole launch lies between
   const GraphOrder& order = scope.uses.order();
   return std::any_of(exchanges.begin(), exchanges.end(), [&](const Exchange& exchange) {
-    const bool begins_after = exchange.begin == reader || order.precedes(reader, exchange.begin);
+    const bool begins_after = order.precedes(reader, exchange.begin);
     const bool ends_before = order.precedes(exchange.end, store);
     return launch == 0 ? begins_after && ends_before : begins_after || ends_before;
   });

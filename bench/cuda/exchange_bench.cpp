@@ -122,11 +122,6 @@ class ExchangeBench {
                               random_elements(rows * shape.head_dim, shape.dtype, rank.index));
     const Buffer lse =
         filled(runtime, "partial_lse", random_elements(rows, DType::kFp32, rank.index + 64));
-    const Buffer boundaries =
-        filled(runtime, "query_start_loc",
-               integers(shape.num_tokens + 1, [](std::int64_t i) { return i; }));
-    const Buffer lengths =
-        filled(runtime, "seq_lens", integers(shape.num_tokens, [](std::int64_t) { return 1; }));
     const Buffer empty_ranks =
         filled(runtime, "empty_ranks",
                integers(2 * shape.num_tokens, [](std::int64_t) { return 0; }));  // no rank
@@ -139,10 +134,6 @@ class ExchangeBench {
     const Partials partials{
         .out = {out.data, token_major(shape.num_heads, shape.head_dim), shape.dtype},
         .lse = {lse.data, token_major(shape.num_heads, 1), DType::kFp32},
-        .batch = {.query_start_loc = reinterpret_cast<const std::int32_t*>(boundaries.data),
-                  .seq_lens = reinterpret_cast<const std::int32_t*>(lengths.data),
-                  .causal_bounds = nullptr,
-                  .num_requests = static_cast<std::int32_t>(shape.num_tokens)},
         .empty_ranks = reinterpret_cast<const std::uint64_t*>(empty_ranks.data)};
     const Combined result{.out = {combined.data, token_major(heads, shape.head_dim), shape.dtype},
                           .lse = reinterpret_cast<float*>(combined_lse.data)};

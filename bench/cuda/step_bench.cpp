@@ -73,7 +73,10 @@ StepRecord bench_step(const StepCase& test, const std::string& strategy, std::st
   return {.label = std::move(label),
           .num_nodes = num_nodes,
           .capture_ms = captures[1],
-          .replay_us = pace.host_us,
+          .replay_us = pace.host.sum_us(),
+          .stage_us = pace.host.stage_us,
+          .copy_us = pace.host.copy_us,
+          .launch_us = pace.host.launch_us,
           .step_us = pace.step_us,
           .op_us = op_times(engine, *world, batch)};
 }

@@ -1,8 +1,8 @@
 #include <algorithm>
 
 #include "comm/cuda/symmetric_call.hpp"
+#include "kernels/cuda/flag_scope.cuh"
 #include "kernels/cuda/rows.cuh"
-#include "kernels/cuda/system_scope.cuh"
 
 namespace dcp {
 
@@ -10,9 +10,13 @@ namespace {
 
 using Params = SymmetricCollective::Params;
 
+constexpr FlagScope kScope = FlagScope::kSystem;
+
 // Whether the flag reached `epoch` in time. Flags of a peer that is ahead count too.
 __device__ bool wait_for(const std::uint32_t* flag, std::uint32_t epoch, const Params& params) {
-  const auto is_there = [&] { return static_cast<std::int32_t>(load_acquire(flag) - epoch) >= 0; };
+  const auto is_there = [&] {
+    return static_cast<std::int32_t>(load_acquire(flag, kScope) - epoch) >= 0;
+  };
   return wait_until(is_there, params.abort, params.timeout_ns);
 }
 
@@ -59,7 +63,7 @@ __global__ void arrive(const __grid_constant__ Params params,
   }
   __syncthreads();
   if (peer < params.world_size && rendezvous.signals) {
-    store_release(&params.mailboxes[peer]->arrived[params.rank], epoch);
+    store_release(&params.mailboxes[peer]->arrived[params.rank], epoch, kScope);
   }
   if (!rendezvous.waits) return;
   const bool is_right = peer >= params.world_size || has_arrived(params, mine, peer, epoch);
@@ -73,7 +77,8 @@ __global__ void depart(const __grid_constant__ Params params,
   const int peer = static_cast<int>(threadIdx.x);
   if (peer >= params.world_size || mine.is_lost != 0) return;
   const std::uint32_t epoch = mine.epoch;
-  if (rendezvous.signals) store_release(&params.mailboxes[peer]->departed[params.rank], epoch);
+  if (rendezvous.signals)
+    store_release(&params.mailboxes[peer]->departed[params.rank], epoch, kScope);
   if (!rendezvous.waits || wait_for(&mine.departed[peer], epoch, params)) return;
   lose(params, FaultKind::kPeerMissing, peer, epoch, static_cast<int>(params.kind), 1);
 }

@@ -98,6 +98,8 @@ class SymmetricWorld::Peers final : public PeerAccess {
             .max_blocks = std::max(1, world_.max_waiting_blocks_ / world_.world_size())};
   }
 
+  FlagScope flag_scope() override { return FlagScope::kGpu; }
+
   bool may_wait_at_once(bool is_captured) override { return is_captured; }
 
   void before_wait(int ubatch, Stream stream) override {

@@ -18,15 +18,9 @@ std::map<std::int64_t, double> read_rows(const YamlNode& node, const std::string
   return rows;
 }
 
-ExpectedFinding read_finding(const YamlNode& node, const std::string& key, const StepScope& scope,
-                             std::span<const Kind> kinds) {
+ExpectedFinding read_hazard(const MapReader& map, const StepScope& scope) {
   ExpectedFinding finding;
-  if (node.kind != YamlNode::Kind::kMap) {
-    finding.kind = read_kind(node, key, kinds);
-    return finding;
-  }
-  const MapReader map(node, key, {"kind", "graph", "buffer", "node", "rank", "ubatch"});
-  map.required("kind", kind_of(kinds), finding.kind);
+  map.required("kind", kind_of(hazard_kinds()), finding.kind);
   map.optional("graph", read_name, finding.graph);
   map.optional("buffer", read_name, finding.buffer);
   map.optional("node", read_name, finding.node);
@@ -35,10 +29,32 @@ ExpectedFinding read_finding(const YamlNode& node, const std::string& key, const
   return finding;
 }
 
-auto findings(const StepScope& scope, std::span<const Kind> kinds) {
-  return list_of([&scope, kinds](const YamlNode& node, const std::string& key) {
-    return read_finding(node, key, scope, kinds);
-  });
+// A step fails as a whole: which buffer, node or ubatch was at it is told in words only.
+ExpectedFinding read_failure(const MapReader& map, const StepScope& scope) {
+  ExpectedFinding finding;
+  map.required("kind", kind_of(failure_kinds()), finding.kind);
+  map.optional("graph", read_name, finding.graph);
+  map.optional("rank", integer(0, scope.scenario.world_size - 1), finding.rank);
+  return finding;
+}
+
+auto hazard_of(const StepScope& scope) {
+  return [&scope](const YamlNode& node, const std::string& key) {
+    if (node.kind != YamlNode::Kind::kMap) {
+      return ExpectedFinding{.kind = read_kind(node, key, hazard_kinds())};
+    }
+    return read_hazard(MapReader(node, key, {"kind", "graph", "buffer", "node", "rank", "ubatch"}),
+                       scope);
+  };
+}
+
+auto failure_of(const StepScope& scope) {
+  return [&scope](const YamlNode& node, const std::string& key) {
+    if (node.kind != YamlNode::Kind::kMap) {
+      return ExpectedFinding{.kind = read_kind(node, key, failure_kinds())};
+    }
+    return read_failure(MapReader(node, key, {"kind", "graph", "rank"}), scope);
+  };
 }
 
 void read_by_strategy(const YamlNode& node, const std::string& key, const StepScope& scope,
@@ -70,8 +86,8 @@ Expect read_expect(const YamlNode& node, const std::string& key, const StepScope
   if (const YamlNode* rows = map.find("empty_rows")) {
     expect.empty_rows = read_distinct(*rows, map.path("empty_rows"), {0, kMaxRows - 1});
   }
-  map.optional("hazards", findings(scope, hazard_kinds()), expect.hazards);
-  map.optional("failures", findings(scope, failure_kinds()), expect.failures);
+  map.optional("hazards", list_of(hazard_of(scope)), expect.hazards);
+  map.optional("failures", list_of(failure_of(scope)), expect.failures);
   map.optional("error", kind_of(error_kinds()), expect.error);
   map.optional("eager_rows", integer(0, kMaxRows), expect.eager_rows);
   if (const YamlNode* step = map.find("same_bits_as")) {

@@ -1,6 +1,5 @@
 // Steps: one verb each, with rank, name and expect.
 #include <algorithm>
-#include <map>
 
 #include "core/reader/map_reader.hpp"
 #include "core/reader/parts.hpp"
@@ -105,50 +104,6 @@ void check_rank_of_buffer(const YamlNode& rank, const Verb& verb) {
       verb);
 }
 
-bool computes(const Verb& verb) {
-  return std::holds_alternative<verb::Replay>(verb) || std::holds_alternative<verb::Eager>(verb) ||
-         std::holds_alternative<verb::Together>(verb);
-}
-
-// What nothing would ever be compared with must not look like a check.
-void check_values(const YamlNode& expect, const std::string& path, const Step& step) {
-  for (const char* key : {"out", "lse", "empty_rows", "same_bits_as", "eager_rows"}) {
-    const YamlNode* value = expect.find(key);
-    if (value == nullptr) continue;
-    const std::string name = "'" + path + "." + key + "' says what a step computes: ";
-    if (!computes(step.verb)) refuse(*value, name + "'" + step.verb_name + "' computes nothing");
-    if (expect.find("error") != nullptr) {
-      refuse(*value, name + "a step that is refused with an error computes nothing");
-    }
-  }
-  const YamlNode* by_strategy = expect.find("by_strategy");
-  if (by_strategy == nullptr) return;
-  for (const YamlNode::Entry& entry : by_strategy->entries) {
-    check_values(entry.value, path + ".by_strategy." + entry.key.text, step);
-  }
-}
-
-// All parts of a step that run together are checked as one.
-void check_agreement(const YamlNode& node, const Step& step) {
-  const auto* together = std::get_if<verb::Together>(&step.verb);
-  if (together == nullptr) return;
-  std::map<std::int64_t, double> out, lse;
-  const auto add = [&](const std::optional<Expect>& expect) {
-    if (!expect) return;
-    const auto agree = [&](const auto& from, auto& to, const std::string& what) {
-      for (const auto& [row, value] : from) {
-        if (to.emplace(row, value).first->second == value) continue;
-        refuse(node, "the steps of this 'together' expect different values of " + what +
-                         " in row " + std::to_string(row));
-      }
-    };
-    agree(expect->out, out, "out");
-    agree(expect->lse, lse, "lse");
-  };
-  add(step.expect);
-  for (const Step& each : together->steps) add(each.expect);
-}
-
 void check_forward_references(const StepScope& scope) {
   for (const auto& [node, name] : scope.until) {
     if (scope.step_names.count(name) > 0) continue;
@@ -171,9 +126,8 @@ Step read_step(const YamlNode& node, StepScope& scope) {
   }
   if (const YamlNode* expect = node.find("expect")) {
     step.expect = read_expect(*expect, "expect", scope);
-    check_values(*expect, "expect", step);
   }
-  check_agreement(node, step);
+  check_expect(node, step, scope);
   if (const YamlNode* name = node.find("name")) {
     step.name = read_step_name(*name, scope);
     scope.step_names.insert(step.name);

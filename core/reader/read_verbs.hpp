@@ -58,6 +58,10 @@ Verb read_place(const YamlNode& value, const std::string& key, StepScope& scope)
 
 Expect read_expect(const YamlNode& node, const std::string& key, const StepScope& scope);
 
+// Refuses an expectation that nothing would ever be held to, and one of steps that run together and
+// contradict each other. `node` is the whole step.
+void check_expect(const YamlNode& node, const Step& step, const StepScope& scope);
+
 // A step's name, or its index as a decimal number; refused where neither an earlier step has the
 // name nor the index is below `num_steps`.
 std::string read_earlier_step(const YamlNode& node, const std::string& key, const StepScope& scope);

@@ -51,7 +51,7 @@ Place place_of(const Scenario& scenario, std::string key) {
   }
 }
 
-[[noreturn]] void refuse(const Place& place, const std::string& what) {
+[[noreturn]] void refuse_unsupported(const Place& place, const std::string& what) {
   throw InputError(place, "'" + what + "' is not supported yet");
 }
 
@@ -67,7 +67,8 @@ void require_all_ranks(const Scenario& scenario, const Step& step, const std::st
 // `path`: of the step's keys in the file.
 void require_supported_step(const Scenario& scenario, const Step& step, const std::string& path) {
   const std::string part = unsupported_part(step.verb);
-  if (!part.empty()) refuse(place_of(scenario, path + part.substr(0, part.find(':'))), part);
+  if (!part.empty())
+    refuse_unsupported(place_of(scenario, path + part.substr(0, part.find(':'))), part);
   const auto* together = std::get_if<verb::Together>(&step.verb);
   for (std::size_t i = 0; together != nullptr && i < together->steps.size(); ++i) {
     require_supported_step(scenario, together->steps[i],
@@ -89,7 +90,7 @@ void require_supported(const Scenario& scenario) {
   for (const Setting& setting : kSettings) {
     if (!setting.is_used(scenario)) continue;
     const std::string key(setting.what.key);
-    refuse(place_of(scenario, key), key + ": " + std::string(setting.what.value));
+    refuse_unsupported(place_of(scenario, key), key + ": " + std::string(setting.what.value));
   }
   for (std::size_t i = 0; i < scenario.steps.size(); ++i) {
     const std::string path = "steps." + std::to_string(i) + ".";

@@ -104,13 +104,15 @@ audit::Finding PendingWork::finding_of(const Race& race, const std::vector<Work>
   const Work& a = all[static_cast<std::size_t>(first.node)];
   const Work& b = all[static_cast<std::size_t>(second.node)];
   const audit::Use& mine = b.step == step_ ? second : first;
+  // One copy fills several buffers: what is not a copy says which of them it is about.
+  const audit::Use& named = a.is_copy == b.is_copy ? mine : a.is_copy ? second : first;
   audit::Finding finding{.kind = race.is_of_copy ? "missing_edge" : "unordered_access",
                          .node = b.step == step_ ? b.node.op : a.node.op,
                          .argument = mine.access->argument,
                          .rank = record.rank};
-  if (mine.allocation) {
-    finding.buffer = record.allocations[*mine.allocation].name;
-    finding.generation = record.allocations[*mine.allocation].generation;
+  if (named.allocation) {
+    finding.buffer = record.allocations[*named.allocation].name;
+    finding.generation = record.allocations[*named.allocation].generation;
   }
   finding.why = a.node.op + " of step " + std::to_string(a.step) + " on " + a.node.stream +
                 mode_text(*first.access) + finding.buffer + ", " + b.node.op + " of step " +

@@ -49,6 +49,7 @@ void perform(const verb::Place& verb, const VerbCall& call) {
 
 void perform(const verb::Set& verb, const VerbCall& call) {
   at_step(call, [&] { call.session.engine().set(verb, call.step.rank); });
+  call.session.awaited_sets().add(verb, call.step.rank, call.step.place);
 }
 
 }  // namespace dcp

@@ -63,6 +63,19 @@ std::string name_to_capture(Engine& engine, const Step& step, std::int64_t rows,
                                    "; give one of them a name of its own");
 }
 
+namespace {
+
+// A capture that fails has a graph in its report: the one that it did not come to.
+void capture(const VerbCall& call, const std::string& name, std::int64_t rows, const Batch* batch) {
+  call.session.awaited_sets().meet(AwaitedSets::StepKind::kCapture, {});
+  call.report.graph = name;
+  call.session.engine().capture(name, rows, batch);
+  call.report.graph.clear();
+  call.report.rows = std::max(call.report.rows, rows);
+}
+
+}  // namespace
+
 void perform(const verb::Capture& verb, const VerbCall& call) {
   require_all_ranks(call);
   Session& session = call.session;
@@ -70,15 +83,13 @@ void perform(const verb::Capture& verb, const VerbCall& call) {
     const Batch* used = verb.batch.empty() ? nullptr : &session.batch(verb.batch);
     const std::int64_t rows = session.engine().rows_to_capture(verb.rows, used);
     const std::string name = name_to_capture(session.engine(), call.step, rows, used);
-    session.engine().capture(name, rows, used);
-    call.report.rows = rows;
+    capture(call, name, rows, used);
     return;
   }
   const auto sizes = verb.all ? capture_sizes(session.scenario()) : verb.sizes;
   for (const std::int64_t rows : sizes) {
     const std::string name = name_to_capture(session.engine(), call.step, rows, nullptr);
-    session.engine().capture(name, rows);
-    call.report.rows = std::max(call.report.rows, rows);
+    capture(call, name, rows, nullptr);
   }
 }
 
@@ -92,6 +103,10 @@ void compute(const ComputingStep& step, const VerbCall& call) {
   Engine& engine = session.engine();
   const EngineStep* graph = replay != nullptr ? engine.graph_of(request) : nullptr;
   const std::string graph_name = graph != nullptr ? graph->name : "";
+  session.awaited_sets().meet(
+      graph != nullptr ? AwaitedSets::StepKind::kReplay : AwaitedSets::StepKind::kEager,
+      request.ranks);
+  call.report.graph = graph_name;
   if (graph != nullptr) session.audit_launch(graph_name, call.report);
   refuse_launch(call.report.hazards);
   session.watch(request, graph);

@@ -13,7 +13,6 @@ namespace dcp {
 
 namespace {
 
-constexpr int kRowsPerBlock = 4;
 PackedRows packed_rows(const A2aPack::Params& params) {
   return {.num_tokens = params.num_tokens,
           .world_size = params.world_size,
@@ -23,104 +22,84 @@ PackedRows packed_rows(const A2aPack::Params& params) {
           .layout = params.layout};
 }
 
-// Where rows come from and go to. Strides in bytes.
+// Where rows come from and go to. Strides in bytes, and as short as the rows allow.
+template <class Offset>
 struct PackRows {
   const char* out;
-  std::int64_t out_token;
-  std::int64_t out_head;
   char* send;
-  std::int64_t peer;         // from a peer's part to the next one's
-  std::int64_t payload_row;  // from a row's payload to the next one's
-  std::int64_t first_lse;    // of a part
-  std::int64_t lse_row;
-  ConstHeadRows lse;  // heads of one rank: no division to find one
-  BatchMetadata batch;
-  std::int64_t num_tokens;
+  const void* lse;
+  EmptyRows empty;
+  DType lse_dtype;
+  Offset out_token;
+  Offset out_head;
+  Offset lse_token;  // in elements
+  Offset lse_head;
+  Offset peer;         // from a peer's part to the next one's
+  Offset payload_row;  // from a row's payload to the next one's
+  Offset first_lse;    // of a part
+  Offset lse_row;
   std::int32_t heads_per_rank;
   std::int32_t num_pieces;  // of a row
 };
 
-PackRows pack_rows(const A2aPack::Params& params, const PackedRows& packed, int piece_bytes) {
+template <class Offset>
+PackRows<Offset> pack_rows(const A2aPack::Params& params, const PackedRows& packed,
+                           int piece_bytes) {
   const auto element = static_cast<std::int64_t>(size_bytes(packed.dtype));
-  const auto bytes = [&](std::int64_t elements) { return elements * element; };
+  const auto bytes = [&](std::int64_t elements) { return static_cast<Offset>(elements * element); };
   return {.out = static_cast<const char*>(params.out.data),
+          .send = static_cast<char*>(params.send),
+          .lse = params.lse.data,
+          .empty = params.empty,
+          .lse_dtype = params.lse.dtype,
           .out_token = bytes(params.out.strides.token),
           .out_head = bytes(params.out.strides.head),
-          .send = static_cast<char*>(params.send),
+          .lse_token = static_cast<Offset>(params.lse.strides.token),
+          .lse_head = static_cast<Offset>(params.lse.strides.head),
           .peer = bytes(packed.elements_per_peer()),
           .payload_row = bytes(packed.payload_offset(0, 0, 1)),
           .first_lse = bytes(packed.lse_offset(0, 0, 0)),
           .lse_row = bytes(packed.lse_offset(0, 0, 1) - packed.lse_offset(0, 0, 0)),
-          .lse = params.lse,
-          .batch = params.batch,
-          .num_tokens = params.num_tokens,
           .heads_per_rank = packed.heads_per_rank,
-          .num_pieces = static_cast<std::int32_t>(bytes(params.head_dim) / piece_bytes)};
+          .num_pieces = static_cast<std::int32_t>(params.head_dim * element / piece_bytes)};
 }
 
-// How a kernel counts: rows that are spread over the GPU have one piece to a lane and short
-// offsets.
-struct Spread {
-  using Offset = std::int32_t;
-  static constexpr int kPerLane = 1;
-};
-template <int kPieces>
-struct RowToAWarp {
-  using Offset = std::int64_t;
-  static constexpr int kPerLane = kPieces;
-};
-
-template <class Piece, class Grid>
-__device__ void pack_row(const PackRows& rows, typename Grid::Offset token, int local_head) {
-  using Offset = typename Grid::Offset;
-  const auto at = [](auto index, std::int64_t stride) {
-    return static_cast<Offset>(index) * static_cast<Offset>(stride);
-  };
-  const int lane = static_cast<int>(threadIdx.x);
-  const int peer = static_cast<int>(blockIdx.y);
-  const int head = peer * rows.heads_per_rank + local_head;
-  const auto* from = reinterpret_cast<const Piece*>(rows.out + at(token, rows.out_token) +
-                                                    at(head, rows.out_head));
-  Piece ahead[Grid::kPerLane];
+// The lanes of a row, threadIdx.x, move up to kPieces pieces of each of kRows rows.
+template <class Piece, int kPieces, int kRows, class Offset>
+__global__ void pack_pieces(const __grid_constant__ PackRows<Offset> rows) {
+  const auto token = static_cast<Offset>(blockIdx.z);
+  const auto peer = static_cast<Offset>(blockIdx.y);
+  const auto first_head =
+      static_cast<Offset>((blockIdx.x * blockDim.y + threadIdx.y) * kRows);  // of the peer's
+  const auto num_rows = min(Offset{kRows}, rows.heads_per_rank - first_head);
+  const auto each_piece = [&](const auto& body) {
 #pragma unroll
-  for (int i = 0; i < Grid::kPerLane; ++i) {
-    const int k = i * kWarp + lane;
-    if (k < rows.num_pieces) ahead[i] = from[k];
-  }
-  char* part = rows.send + at(peer, rows.peer);
-  const Offset row = at(token, rows.heads_per_rank) + local_head;
-  if (Grid::kPerLane > 1 || lane < kWarp) {
-    const float lse =
-        load_value(rows.lse, at(token, rows.lse.strides.token) + at(head, rows.lse.strides.head));
-    const std::uint32_t bits = masked_lse_bits(lse, row_is_empty_by_warp(rows.batch, token));
-    if (lane == 0) {
-      *reinterpret_cast<std::uint32_t*>(part + rows.first_lse + at(row, rows.lse_row)) = bits;
+    for (int row = 0; row < kRows; ++row) {
+#pragma unroll
+      for (int i = 0; i < kPieces; ++i) {
+        const auto k = static_cast<int>(threadIdx.x + i * blockDim.x);
+        if (row < num_rows && k < rows.num_pieces) body(row, i, k);
+      }
     }
+  };
+  const Offset head = peer * rows.heads_per_rank + first_head;
+  const char* from = rows.out + token * rows.out_token + head * rows.out_head;
+  Piece ahead[kRows][kPieces];
+  each_piece([&](int row, int i, int k) {
+    ahead[row][i] = reinterpret_cast<const Piece*>(from + row * rows.out_head)[k];
+  });
+  char* part = rows.send + peer * rows.peer;
+  const Offset first_row = token * rows.heads_per_rank + first_head;
+  if (const auto row = static_cast<Offset>(threadIdx.x); row < num_rows) {
+    const float lse = load_value({rows.lse, {}, rows.lse_dtype},
+                                 token * rows.lse_token + (head + row) * rows.lse_head);
+    *reinterpret_cast<std::uint32_t*>(part + rows.first_lse + (first_row + row) * rows.lse_row) =
+        masked_lse_bits(lse, rows.empty.has(token));
   }
-  auto* to = reinterpret_cast<Piece*>(part + at(row, rows.payload_row));
-#pragma unroll
-  for (int i = 0; i < Grid::kPerLane; ++i) {
-    const int k = i * kWarp + lane;
-    if (k < rows.num_pieces) to[k] = ahead[i];
-  }
-  if constexpr (Grid::kPerLane > 1) {
-#pragma unroll 1
-    for (int k = Grid::kPerLane * kWarp + lane; k < rows.num_pieces; k += kWarp) to[k] = from[k];
-  }
-}
-
-template <class Piece>
-__global__ void pack_few(const __grid_constant__ PackRows rows) {
-  pack_row<Piece, Spread>(rows, static_cast<int>(blockIdx.z), static_cast<int>(blockIdx.x));
-}
-
-template <class Piece, int kPerLane>
-__global__ void pack_many(const __grid_constant__ PackRows rows) {
-  const int local_head = static_cast<int>(blockIdx.x * blockDim.y + threadIdx.y);
-  if (local_head >= rows.heads_per_rank) return;
-  for (std::int64_t token = blockIdx.z; token < rows.num_tokens; token += gridDim.z) {
-    pack_row<Piece, RowToAWarp<kPerLane>>(rows, token, local_head);
-  }
+  char* to = part + first_row * rows.payload_row;
+  each_piece([&](int row, int i, int k) {
+    reinterpret_cast<Piece*>(to + row * rows.payload_row)[k] = ahead[row][i];
+  });
 }
 
 // Any strides and alignment. T has the payload's size; its bits are moved.
@@ -137,9 +116,8 @@ __global__ void pack_elements(const __grid_constant__ A2aPack::Params params,
                                                  params.out.strides.offset(token, head),
                                              params.out.strides.element},
                          send + packed.payload_offset(peer, token, local_head), params.head_dim);
-  const std::uint32_t lse =
-      masked_lse_bits(load_value(params.lse, params.lse.strides.offset(token, head)),
-                      row_is_empty_by_warp(params.batch, token));
+  const std::uint32_t lse = masked_lse_bits(
+      load_value(params.lse, params.lse.strides.offset(token, head)), params.empty.has(token));
   if (WarpTeam::lane() == 0) {
     store_lse_lanes(send + packed.lse_offset(peer, token, local_head), lse);
   }
@@ -149,44 +127,57 @@ auto pack_any(DType dtype) {
   return size_bytes(dtype) == sizeof(float) ? pack_elements<float> : pack_elements<Bf16>;
 }
 
-// Rows are whole pieces, at addresses that are whole pieces.
+// Rows are whole pieces, at addresses that are whole pieces; and few enough for a block and a grid.
 bool fits(const A2aPack::Params& params, const PackedRows& packed, int piece_bytes) {
   const auto part_bytes =
       packed.elements_per_peer() * static_cast<std::int64_t>(size_bytes(packed.dtype));
-  return has_whole_rows(params.out, params.head_dim, piece_bytes) &&
+  constexpr std::int64_t kMostRowBytes = 4096;
+  constexpr std::int64_t kMostTokens = 65535;
+  const auto row_bytes = params.head_dim * static_cast<std::int64_t>(size_bytes(packed.dtype));
+  return row_bytes <= kMostRowBytes && params.num_tokens <= kMostTokens &&
+         has_whole_rows(params.out, params.head_dim, piece_bytes) &&
          is_aligned(params.send, piece_bytes) && part_bytes % piece_bytes == 0 &&
          params.out.strides.heads_per_rank >= params.num_heads &&
          params.lse.strides.heads_per_rank >= params.num_heads;
 }
 
-// Whether the GPU holds all lanes at once, and every offset is short.
-bool are_few(const PackRows& rows, int world_size, int lanes) {
-  constexpr std::int64_t kLanes = 1 << 18;
-  constexpr std::int64_t kBytes = 1 << 30;
-  const std::int64_t num_heads = std::int64_t{world_size} * rows.heads_per_rank;
-  const auto span = [&](std::int64_t token, std::int64_t head) {
-    return rows.num_tokens * std::abs(token) + num_heads * std::abs(head);
+// Whether every offset is short.
+bool are_short(const A2aPack::Params& params, const PackedRows& packed) {
+  constexpr std::int64_t kElements = 1 << 28;
+  const auto span = [&](const HeadStrides& strides) {
+    return params.num_tokens * std::abs(strides.token) + params.num_heads * std::abs(strides.head);
   };
-  return rows.num_pieces <= lanes && rows.num_tokens * num_heads * lanes <= kLanes &&
-         span(rows.out_token, rows.out_head) < kBytes && world_size * rows.peer < kBytes &&
-         span(rows.lse.strides.token, rows.lse.strides.head) < kBytes;
+  return span(params.out.strides) < kElements && span(params.lse.strides) < kElements &&
+         packed.world_size * packed.elements_per_peer() < kElements;
 }
 
-template <class Piece, int kPerLane>
-void launch_pieces(const A2aPack::Params& params, const PackedRows& packed, cudaStream_t stream) {
-  const PackRows rows = pack_rows(params, packed, sizeof(Piece));
-  const auto peers = static_cast<unsigned>(params.world_size);
-  const int lanes = std::min((rows.num_pieces + kWarp - 1) / kWarp * kWarp, 1024);
-  if (are_few(rows, params.world_size, lanes)) {
-    const dim3 grid(blocks_for(rows.heads_per_rank, 1), peers,
-                    static_cast<unsigned>(rows.num_tokens));
-    pack_few<Piece><<<grid, static_cast<unsigned>(lanes), 0, stream>>>(rows);
-    return;
+template <class Piece, int kPieces, int kRows, class Offset>
+void launch_pieces(const A2aPack::Params& params, const PackedRows& packed, int teams,
+                   cudaStream_t stream) {
+  const auto rows = pack_rows<Offset>(params, packed, sizeof(Piece));
+  teams = std::min(teams, (rows.heads_per_rank + kRows - 1) / kRows);
+  const dim3 block(blocks_for(rows.num_pieces, kPieces * kWarp) * kWarp,
+                   static_cast<unsigned>(teams));
+  const dim3 grid(blocks_for(rows.heads_per_rank, kRows * teams),
+                  static_cast<unsigned>(packed.world_size),
+                  static_cast<unsigned>(params.num_tokens));
+  pack_pieces<Piece, kPieces, kRows, Offset><<<grid, block, 0, stream>>>(rows);
+}
+
+// Few rows are spread over more lanes, and keep more blocks busy.
+void launch_rows(const A2aPack::Params& params, const PackedRows& packed, bool in_vectors,
+                 cudaStream_t stream) {
+  constexpr std::int64_t kFewRows = 2048;
+  const bool are_few = params.num_tokens * params.num_heads < kFewRows && are_short(params, packed);
+  if (in_vectors && are_few) {
+    launch_pieces<uint4, 1, 1, std::int32_t>(params, packed, 4, stream);
+  } else if (in_vectors) {
+    launch_pieces<uint4, 2, 2, std::int64_t>(params, packed, 4, stream);
+  } else if (are_few) {
+    launch_pieces<std::uint32_t, 2, 1, std::int32_t>(params, packed, 2, stream);
+  } else {
+    launch_pieces<std::uint32_t, 8, 1, std::int64_t>(params, packed, 4, stream);
   }
-  const dim3 block(kWarp, kRowsPerBlock);
-  const dim3 grid(blocks_for(rows.heads_per_rank, kRowsPerBlock), peers,
-                  static_cast<unsigned>(std::min<std::int64_t>(rows.num_tokens, 65535)));
-  pack_many<Piece, kPerLane><<<grid, block, 0, stream>>>(rows);
 }
 
 }  // namespace
@@ -194,11 +185,9 @@ void launch_pieces(const A2aPack::Params& params, const PackedRows& packed, cuda
 void launch(const A2aPack::Params& params, const Launch& at) {
   if (params.num_tokens == 0 || params.num_heads == 0) return;
   const PackedRows packed = packed_rows(params);
-  if (packed.layout == A2aLayout::kSplit && fits(params, packed, kVector)) {
-    return launch_pieces<uint4, 2>(params, packed, at.stream);
-  }
-  if (fits(params, packed, sizeof(std::uint32_t))) {
-    return launch_pieces<std::uint32_t, 8>(params, packed, at.stream);
+  const bool in_vectors = packed.layout == A2aLayout::kSplit && fits(params, packed, kVector);
+  if (in_vectors || fits(params, packed, sizeof(std::uint32_t))) {
+    return launch_rows(params, packed, in_vectors, at.stream);
   }
   const RowGrid grid(params.num_tokens, params.num_heads, false);
   pack_any(packed.dtype)<<<grid.blocks, grid.block(), 0, at.stream>>>(params, packed);

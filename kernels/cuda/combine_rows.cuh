@@ -116,8 +116,8 @@ struct VectorWords {
 
 // Up to eight ranks: one group. Each lane has some words of the row, all of them in flight.
 // Starting from -0, which adding anything forgets, gives the bits of sum_rank_rows.
-template <LseBase kBase, class T, class Words, class Offset>
-__device__ LseSum combine_group(const CombinedRow<Offset>& row, int world_size) {
+template <LseBase kBase, class T, class Words, class Row>
+__device__ LseSum combine_group(const Row& row, int world_size) {
   constexpr int kWords = Words::kWords;
   using RankTeam = LaneTeam<kGroup>;  // lane i looks after the lse of rank i
   constexpr int kElements = Word<T>::kElements;
@@ -158,9 +158,8 @@ __device__ LseSum combine_group(const CombinedRow<Offset>& row, int world_size) 
 }
 
 // Any number of ranks, eight that have a factor at a time, as in sum_rank_rows.
-template <LseBase kBase, class T>
-__device__ LseSum combine_groups(const CombinedRow<std::int64_t>& row, int world_size,
-                                 float* factors) {
+template <LseBase kBase, class T, class Row>
+__device__ LseSum combine_groups(const Row& row, int world_size, float* factors) {
   constexpr int kElements = Word<T>::kElements;
   const LseSum total = rank_factors<kBase, WarpTeam>(
       world_size, [&](int rank) { return row.lse(rank); }, factors);

@@ -1,14 +1,15 @@
-// A block takes a run of the rows that a rank combines: it sends its own partials of
-// them to all ranks, raises its flags, waits for those of the same block on each peer, and combines
-// what they sent. Blocks that wait hold their place on the GPU: there are no more of them than the
-// bound allows, so that the ranks that share it can come too.
+// A block takes a run of the rows that a rank combines: it sends its own partials of them to all
+// ranks, raises its flags, waits for those of the same block on each peer, and combines what they
+// sent. Blocks that wait hold their place on the GPU: there are no more of them than the bound
+// allows, so that the ranks that share it can come too. Few rows are a matter of latency: what is
+// divided by is known before, a lane has a vector of each peer's row in flight at once.
 #include <algorithm>
 
+#include "core/divisor.hpp"
 #include "kernels/cuda/combine_rows.cuh"
 #include "kernels/cuda/direct_flags.cuh"
 #include "kernels/cuda/direct_rows.cuh"
 #include "kernels/cuda/ops.hpp"
-#include "kernels/slot_rows.hpp"
 
 namespace dcp {
 
@@ -20,112 +21,89 @@ constexpr int kThreads = 256;
 constexpr int kBlocksPerProcessor = 4;  // for which there are registers
 static_assert(kThreads / 2 >= kMaxPeers);
 
-// The rows of a block: (token, head of the rank that combines it), for each of the ranks. They
-// follow each other, so that they are of few tokens.
-struct BlockRows {
-  int heads_per_rank;
-  std::int64_t first;
-  std::int64_t count;  // of rows to combine
+// The rows that a rank combines, in the order of (token, head), and those of a block of it: they
+// follow each other.
+struct ExchangeRows {
+  Divisor heads_per_rank;
+  std::uint32_t num_rows;
+  std::uint32_t rows_per_block;
+  std::uint32_t last_epoch;
+  std::int32_t world_size;
+  std::int32_t per_row;    // vectors
+  std::int64_t peer_rows;  // of a sender in a slot
+  std::int64_t out_token;  // strides of the partial and of the result, in bytes
+  std::int64_t out_head;
+  std::int64_t result_token;
+  std::int64_t result_head;
 
-  __device__ BlockRows(const DirectDispatch::Params& send)
-      : heads_per_rank(send.num_heads / send.world_size) {
-    const std::int64_t rows = send.num_tokens * heads_per_rank;
-    first = rows * blockIdx.x / gridDim.x;
-    count = rows * (blockIdx.x + 1) / gridDim.x - first;
+  __device__ std::uint32_t first() const { return blockIdx.x * rows_per_block; }
+  __device__ std::uint32_t end() const { return min(first() + rows_per_block, num_rows); }
+  __device__ std::uint32_t token(std::uint32_t row) const { return heads_per_rank.of(row); }
+  __device__ int head(std::uint32_t row) const {
+    return static_cast<int>(row - token(row) * heads_per_rank.value());
   }
-
-  __device__ std::int64_t token(std::int64_t i) const { return (first + i) / heads_per_rank; }
-  __device__ int head(std::int64_t i) const {
-    return static_cast<int>((first + i) % heads_per_rank);
+  __device__ std::uint32_t next_epoch(const ExchangeState& state) const {
+    return state.epoch == last_epoch ? 0 : state.epoch + 1;
   }
-};
-
-// Whether a token's rows are empty; asked of one token many times in a row.
-struct EmptyToken {
-  std::int64_t token = -1;
-  bool is_empty = false;
-
-  __device__ bool of(const BatchMetadata& batch, std::int64_t asked) {
-    if (asked != token) is_empty = row_is_empty_by_warp(batch, asked);
-    token = asked;
-    return is_empty;
+  __device__ std::int64_t sent_row(const DirectDispatch::Params& send, std::uint32_t slot,
+                                   std::uint32_t row) const {
+    return (std::int64_t{slot} * world_size + send.rank) * peer_rows + row;
   }
 };
 
-// A row on its way, in vectors: what a warp can hold of it is loaded before the slot is known.
-struct RowInFlight {
-  static constexpr int kHeld = 2;
-
-  std::int64_t token = 0;
-  int head = 0;
-  const uint4* from = nullptr;  // null: no row
-  uint4 held[kHeld];
-
-  __device__ void load(const DirectDispatch::Params& send, const BlockRows& rows, std::int64_t item,
-                       int per_row) {
-    if (item >= rows.count * send.world_size) return;
-    const std::int64_t i = item / send.world_size;
-    token = rows.token(i);
-    head = static_cast<int>(item % send.world_size) * rows.heads_per_rank + rows.head(i);
-    from =
-        reinterpret_cast<const uint4*>(static_cast<const char*>(send.out.data) +
-                                       send.out.strides.offset(token, head) *
-                                           static_cast<std::int64_t>(size_bytes(send.out.dtype)));
-#pragma unroll
-    for (int k = 0; k < kHeld; ++k) {
-      const int at = WarpTeam::lane() + k * kWarp;
-      if (at < per_row) held[k] = from[at];
-    }
+// By the lanes of a row: its lses, one to each peer.
+__device__ void send_lses(const DirectDispatch::Params& send, const ExchangeRows& rows,
+                          std::uint32_t row, std::int64_t sent_row, bool is_empty) {
+  const HeadStrides& strides = send.lse.strides;
+  const int heads_per_rank = static_cast<int>(rows.heads_per_rank.value());
+  const std::int64_t first = rows.token(row) * strides.token + rows.head(row) * strides.head;
+  for (auto peer = static_cast<int>(threadIdx.x); peer < rows.world_size;
+       peer += static_cast<int>(blockDim.x)) {
+    const float lse = load_value(send.lse, first + peer * heads_per_rank * strides.head);
+    send.lse_slots.at[peer][sent_row] = std::bit_cast<float>(masked_lse_bits(lse, is_empty));
   }
+}
 
-  __device__ void store(const DirectDispatch::Params& send, std::uint32_t slot, int per_row,
-                        EmptyToken& empty) const {
-    if (from == nullptr) return;
-    const PeerRow to(send, slot, token, head);
-    const bool is_empty = empty.of(send.batch, token);
-    to.store_lse(send, token, head, is_empty);
-    if (is_empty) return;
-    auto* const payload = static_cast<uint4*>(send.payload.at[to.peer]) + to.row * per_row;
+// A lane takes the same vectors of a row's heads of all peers, up to eight at a time.
+__device__ void send_vectors(const DirectDispatch::Params& send, const ExchangeRows& rows,
+                             std::uint32_t slot) {
+  const std::int64_t peer_stride = rows.heads_per_rank.value() * rows.out_head;
+  for (std::uint32_t row = rows.first() + threadIdx.y; row < rows.end(); row += blockDim.y) {
+    const std::int64_t sent_row = rows.sent_row(send, slot, row);
+    const bool is_empty = send.empty.has(rows.token(row));
+    const char* from = static_cast<const char*>(send.out.data) + rows.token(row) * rows.out_token +
+                       rows.head(row) * rows.out_head;
+    send_lses(send, rows, row, sent_row, is_empty);
+    for (auto at = static_cast<int>(threadIdx.x); at < rows.per_row;
+         at += static_cast<int>(blockDim.x)) {
+      for (int first = 0; first < rows.world_size; first += kGroup) {
+        uint4 ahead[kGroup];
 #pragma unroll
-    for (int k = 0; k < kHeld; ++k) {
-      const int at = WarpTeam::lane() + k * kWarp;
-      if (at < per_row) payload[at] = held[k];
-    }
-    for (int at = WarpTeam::lane() + kHeld * kWarp; at < per_row; at += kWarp) {
-      payload[at] = from[at];
-    }
-  }
-};
-
-__device__ inline int warps_of_block() { return static_cast<int>(blockDim.x * blockDim.y) / kWarp; }
-
-__device__ void send_vectors(const DirectDispatch::Params& send, const BlockRows& rows,
-                             std::uint32_t slot, int per_row) {
-  constexpr int kRows = 2;
-  EmptyToken empty;
-  const std::int64_t items = rows.count * send.world_size;
-  for (std::int64_t item = thread_of_block() / kWarp; item < items;
-       item += kRows * warps_of_block()) {
-    RowInFlight in_flight[kRows];
+        for (int i = 0; i < kGroup; ++i) {
+          if (first + i >= rows.world_size) break;
+          ahead[i] = reinterpret_cast<const uint4*>(from + (first + i) * peer_stride)[at];
+        }
+        if (is_empty) break;
 #pragma unroll
-    for (int j = 0; j < kRows; ++j) {
-      in_flight[j].load(send, rows, item + j * warps_of_block(), per_row);
+        for (int i = 0; i < kGroup; ++i) {
+          if (first + i >= rows.world_size) break;
+          auto* const payload = static_cast<uint4*>(send.payload.at[first + i]);
+          payload[sent_row * rows.per_row + at] = ahead[i];
+        }
+      }
     }
-#pragma unroll
-    for (int j = 0; j < kRows; ++j) in_flight[j].store(send, slot, per_row, empty);
   }
 }
 
 // Any strides.
 template <class Piece>
-__device__ void send_elements(const DirectDispatch::Params& send, const BlockRows& rows,
+__device__ void send_elements(const DirectDispatch::Params& send, const ExchangeRows& rows,
                               std::uint32_t slot) {
-  const std::int64_t items = rows.count * send.world_size;
-  for (std::int64_t item = thread_of_block() / kWarp; item < items; item += warps_of_block()) {
-    const std::int64_t i = item / send.world_size;
-    const int peer = static_cast<int>(item % send.world_size);
-    store_row<Piece>(send, slot, rows.token(i), peer * rows.heads_per_rank + rows.head(i),
-                     send.out.strides.element, send.head_dim);
+  for (std::uint32_t row = rows.first() + threadIdx.y; row < rows.end(); row += blockDim.y) {
+    for (int peer = 0; peer < rows.world_size; ++peer) {
+      const int head = peer * static_cast<int>(rows.heads_per_rank.value()) + rows.head(row);
+      store_row<Piece>(send, slot, rows.token(row), head, send.out.strides.element, send.head_dim);
+    }
   }
 }
 
@@ -139,39 +117,64 @@ __device__ void finish(ExchangeState& state, std::uint32_t epoch, bool came) {
   if (came) state.consumed = epoch;
 }
 
-__device__ CombineRows rows_in_slot(CombineRows rows, std::uint32_t slot) {
-  rows.payload += std::int64_t{slot} * rows.world_size * rows.part;
-  rows.lses += std::int64_t{slot} * rows.world_size * rows.lse_part;
-  return rows;
-}
+// What a row of the result is made of, in a slot of this rank; the lanes that share it.
+struct SlotRow {
+  const char* payload;  // of the first sender
+  const float* lses;
+  std::int64_t part;      // from a sender's payload to the next one's, in bytes
+  std::int64_t lse_part;  // likewise, of lses
+  std::uint32_t* out;
+  int num_words;
+  int lane;
+  int num_lanes;
+
+  __device__ SlotRow(const Params& params, const ExchangeRows& rows, std::uint32_t slot,
+                     std::uint32_t row)
+      : part(rows.peer_rows * rows.per_row * kVector),
+        lse_part(rows.peer_rows),
+        num_words(rows.per_row * (kVector / 4)),
+        lane(static_cast<int>(threadIdx.x)),
+        num_lanes(static_cast<int>(blockDim.x)) {
+    const DirectDispatch::Params& send = params.send;
+    const std::int64_t first_row = std::int64_t{slot} * rows.world_size * rows.peer_rows + row;
+    payload =
+        static_cast<const char*>(send.payload.at[send.rank]) + first_row * rows.per_row * kVector;
+    lses = send.lse_slots.at[send.rank] + first_row;
+    out = reinterpret_cast<std::uint32_t*>(static_cast<char*>(params.out.data) +
+                                           rows.token(row) * rows.result_token +
+                                           rows.head(row) * rows.result_head);
+  }
+
+  __device__ const std::uint32_t* words(int rank) const {
+    return reinterpret_cast<const std::uint32_t*>(payload + rank * part);
+  }
+  __device__ float lse(int rank) const { return lses[rank * lse_part]; }
+};
 
 // Rows are vectors. Of more than eight ranks, and rows longer than a block, words are combined.
 template <LseBase kBase, class T, bool kInVectors>
 __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
     exchange_vectors(const __grid_constant__ Params params,
-                     const __grid_constant__ CombineRows first_slot, int per_row, Fault* fault) {
+                     const __grid_constant__ ExchangeRows rows, Fault* fault) {
   extern __shared__ float all_factors[];
-  const std::uint32_t epoch = next_epoch(params.publish.state->epoch, params.publish.num_slots);
+  const std::uint32_t epoch = rows.next_epoch(*params.publish.state);
   const std::uint32_t slot = slot_of(epoch, params.publish.num_slots);
   const auto block = static_cast<int>(blockIdx.x);
-  const BlockRows mine(params.send);
-  send_vectors(params.send, mine, slot, per_row);
+  send_vectors(params.send, rows, slot);
   raise_flags(params.publish, epoch, block);
   const bool came = wait_for_flags(params.wait, epoch, fault, block);
-  const CombineRows rows = rows_in_slot(first_slot, slot);
-  for (std::int64_t i = threadIdx.y; came && i < mine.count; i += blockDim.y) {
-    const std::int64_t token = mine.token(i);
-    const int head = mine.head(i);
-    const CombinedRow<std::int64_t> row(rows, token, head);
+  for (std::uint32_t row = rows.first() + threadIdx.y; came && row < rows.end();
+       row += blockDim.y) {
+    const SlotRow sent(params, rows, slot, row);
     LseSum total;
     if constexpr (kInVectors) {
-      total = combine_group<kBase, T, VectorWords>(row, rows.world_size);
+      total = combine_group<kBase, T, VectorWords>(sent, rows.world_size);
     } else {
       const unsigned warp = thread_of_block() / kWarp;
-      total = combine_groups<kBase, T>(row, rows.world_size, all_factors + warp * rows.world_size);
+      total = combine_groups<kBase, T>(sent, rows.world_size, all_factors + warp * rows.world_size);
       __syncwarp();  // the next row's factors take the place of this one's
     }
-    store_lse<kBase>(rows, row, token, head, total);
+    if (params.lse != nullptr && sent.lane == 0) params.lse[row] = combined_lse<kBase>(total);
   }
   finish(*params.publish.state, epoch, came);
 }
@@ -179,88 +182,77 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
 // Any strides and alignment; a row to a warp.
 template <LseBase kBase, class T>
 __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
-    exchange_elements(const __grid_constant__ Params params, Fault* fault) {
+    exchange_elements(const __grid_constant__ Params params,
+                      const __grid_constant__ ExchangeRows rows, Fault* fault) {
   extern __shared__ float all_factors[];
   using Piece = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>;
   const DirectDispatch::Params& send = params.send;
-  const std::uint32_t epoch = next_epoch(params.publish.state->epoch, send.num_slots);
+  const std::uint32_t epoch = rows.next_epoch(*params.publish.state);
   const std::uint32_t slot = slot_of(epoch, send.num_slots);
   const auto block = static_cast<int>(blockIdx.x);
-  const BlockRows mine(send);
-  send_elements<Piece>(send, mine, slot);
+  send_elements<Piece>(send, rows, slot);
   raise_flags(params.publish, epoch, block);
   const bool came = wait_for_flags(params.wait, epoch, fault, block);
-  const SlotRows slots{.max_num_tokens = send.max_num_tokens,
-                       .world_size = send.world_size,
-                       .heads_per_rank = mine.heads_per_rank};
-  float* factors = all_factors + threadIdx.y * send.world_size;
-  for (std::int64_t i = threadIdx.y; came && i < mine.count; i += blockDim.y) {
-    const std::int64_t token = mine.token(i);
-    const int head = mine.head(i);
+  const std::int64_t slot_rows = std::int64_t{slot} * rows.world_size * rows.peer_rows;
+  float* factors = all_factors + threadIdx.y * rows.world_size;
+  for (std::uint32_t row = rows.first() + threadIdx.y; came && row < rows.end();
+       row += blockDim.y) {
     const auto lse_of = [&](int sender) {
-      return send.lse_slots.at[send.rank][slots.row(slot, sender, token, head)];
+      return send.lse_slots.at[send.rank][slot_rows + sender * rows.peer_rows + row];
     };
     const auto row_of = [&](int sender) {
       return static_cast<const T*>(send.payload.at[send.rank]) +
-             slots.row(slot, sender, token, head) * send.head_dim;
+             (slot_rows + sender * rows.peer_rows + row) * send.head_dim;
     };
-    const LseSum total = rank_factors<kBase, WarpTeam>(send.world_size, lse_of, factors);
-    sum_rank_rows<WarpTeam>(
-        factors, send.world_size, send.head_dim, row_of,
-        StridedRow<T>{static_cast<T*>(params.out.data) + params.out.strides.offset(token, head),
-                      params.out.strides.element});
+    const LseSum total = rank_factors<kBase, WarpTeam>(rows.world_size, lse_of, factors);
+    T* const out = static_cast<T*>(params.out.data) +
+                   params.out.strides.offset(rows.token(row), rows.head(row));
+    sum_rank_rows<WarpTeam>(factors, rows.world_size, send.head_dim, row_of,
+                            StridedRow<T>{out, params.out.strides.element});
     if (params.lse != nullptr && WarpTeam::lane() == 0) {
-      params.lse[token * mine.heads_per_rank + head] = combined_lse<kBase>(total);
+      params.lse[row] = combined_lse<kBase>(total);
     }
     __syncwarp();  // the next row's factors take the place of this one's
   }
   finish(*params.publish.state, epoch, came);
 }
 
-CombineRows rows_of_first_slot(const Params& params) {
+ExchangeRows exchange_rows(const Params& params) {
   const DirectDispatch::Params& send = params.send;
   const auto element = static_cast<std::int64_t>(size_bytes(params.out.dtype));
-  const std::int64_t row = send.head_dim * element;
-  const int heads_per_rank = send.num_heads / send.world_size;
-  const std::int64_t rows_per_part = send.max_num_tokens * heads_per_rank;
-  return {.payload = static_cast<const char*>(send.payload.at[send.rank]),
-          .lses = reinterpret_cast<const char*>(send.lse_slots.at[send.rank]),
-          .part = rows_per_part * row,
-          .lse_part = rows_per_part * static_cast<std::int64_t>(sizeof(float)),
-          .payload_row = row,
-          .lse_row = sizeof(float),
-          .out = static_cast<char*>(params.out.data),
-          .out_token = params.out.strides.token * element,
-          .out_head = params.out.strides.head * element,
-          .lse = params.lse,
-          .num_tokens = send.num_tokens,
-          .heads_per_rank = heads_per_rank,
-          .num_words = static_cast<std::int32_t>(row / 4),
-          .world_size = send.world_size};
-}
-
-unsigned blocks_of(const Params& params) {
-  const std::int64_t rows =
-      params.send.num_tokens * (params.send.num_heads / params.send.world_size);
-  const int most = std::min(params.wait.bound.max_blocks, params.publish.num_blocks);
-  return static_cast<unsigned>(std::clamp<std::int64_t>(rows, 1, std::max(1, most)));
+  const auto heads_per_rank = static_cast<std::uint32_t>(send.num_heads / send.world_size);
+  const auto num_rows = static_cast<std::uint32_t>(send.num_tokens) * heads_per_rank;
+  const auto most = static_cast<std::uint32_t>(
+      std::max(1, std::min(params.wait.bound.max_blocks, params.publish.num_blocks)));
+  return {.heads_per_rank = Divisor(heads_per_rank),
+          .num_rows = num_rows,
+          .rows_per_block = std::max(1u, (num_rows + most - 1) / most),
+          .last_epoch = last_epoch(send.num_slots),
+          .world_size = send.world_size,
+          .per_row = static_cast<std::int32_t>(send.head_dim * element / kVector),
+          .peer_rows = send.max_num_tokens * heads_per_rank,
+          .out_token = send.out.strides.token * element,
+          .out_head = send.out.strides.head * element,
+          .result_token = params.out.strides.token * element,
+          .result_head = params.out.strides.head * element};
 }
 
 template <LseBase kBase, class T>
-void launch_vectors(const Params& params, const Launch& at) {
-  const CombineRows rows = rows_of_first_slot(params);
-  const int per_row = rows.num_words * 4 / kVector;
-  const auto blocks = blocks_of(params);
-  if (rows.world_size <= kGroup && per_row <= kThreads) {
-    const auto lanes = blocks_for(per_row, kWarp) * kWarp;
+void launch_exchange(const Params& params, bool is_of_vectors, const Launch& at) {
+  const ExchangeRows rows = exchange_rows(params);
+  const unsigned blocks =
+      std::max(1u, (rows.num_rows + rows.rows_per_block - 1) / rows.rows_per_block);
+  if (is_of_vectors && rows.world_size <= kGroup && rows.per_row <= kThreads) {
+    const auto lanes = blocks_for(rows.per_row, kWarp) * kWarp;
     exchange_vectors<kBase, T, true>
-        <<<blocks, dim3(lanes, kThreads / lanes), 0, at.stream>>>(params, rows, per_row, at.fault);
+        <<<blocks, dim3(lanes, kThreads / lanes), 0, at.stream>>>(params, rows, at.fault);
     return;
   }
   const dim3 block(kWarp, kThreads / kWarp);
   const std::size_t shared = block.y * rows.world_size * sizeof(float);
-  exchange_vectors<kBase, T, false>
-      <<<blocks, block, shared, at.stream>>>(params, rows, per_row, at.fault);
+  auto* const kernel =
+      is_of_vectors ? exchange_vectors<kBase, T, false> : exchange_elements<kBase, T>;
+  kernel<<<blocks, block, shared, at.stream>>>(params, rows, at.fault);
 }
 
 }  // namespace
@@ -269,15 +261,12 @@ void launch(const Params& params, const Launch& at) {
   const bool is_of_vectors =
       has_vector_rows(params.send.out, params.send.head_dim) &&
       has_vector_rows(params.out, params.send.head_dim) &&
+      params.send.out.strides.heads_per_rank >= params.send.num_heads &&
+      params.send.lse.strides.heads_per_rank >= params.send.num_heads &&
       params.out.strides.heads_per_rank * params.send.world_size >= params.send.num_heads;
   dispatch_lse_base(params.base, [&]<LseBase kBase>() {
-    dispatch_dtype(params.out.dtype, [&]<class T>() {
-      if (is_of_vectors) return launch_vectors<kBase, T>(params, at);
-      const dim3 block(kWarp, kThreads / kWarp);
-      const std::size_t shared = block.y * params.send.world_size * sizeof(float);
-      exchange_elements<kBase, T>
-          <<<blocks_of(params), block, shared, at.stream>>>(params, at.fault);
-    });
+    dispatch_dtype(params.out.dtype,
+                   [&]<class T>() { launch_exchange<kBase, T>(params, is_of_vectors, at); });
   });
 }
 

@@ -2,7 +2,7 @@
 // all of them are done. The last block leaves the counter of blocks at zero for the next kernel.
 #pragma once
 
-#include "kernels/cuda/system_scope.cuh"
+#include "kernels/cuda/flag_scope.cuh"
 #include "kernels/cuda/team.cuh"
 #include "kernels/direct_publish.hpp"
 #include "kernels/direct_wait.hpp"
@@ -19,7 +19,7 @@ __device__ inline bool wait_for_flag(const DirectWait::Params& params, std::uint
                               block * params.world_size + peer;
   std::uint32_t seen = 0;
   const auto is_there = [&] {
-    seen = load_acquire(flag);
+    seen = load_acquire(flag, params.scope);
     return seen == epoch;
   };
   if (wait_until(is_there, params.bound.abort, params.bound.timeout_ns)) return true;
@@ -63,7 +63,7 @@ __device__ inline void raise_flags(const DirectPublish::Params& params, std::uin
   const SlotFlags flags =
       flags_of(slot_of(epoch, params.num_slots), params.world_size, params.num_blocks);
   store_release(params.signals.at[peer] + flags.first + block * params.world_size + params.rank,
-                epoch);
+                epoch, params.scope);
 }
 
 // By a whole block of at least kMaxPeers threads, of a grid of one dimension, after its stores for

@@ -1,5 +1,5 @@
+#include "kernels/cuda/flag_scope.cuh"
 #include "kernels/cuda/ops.hpp"
-#include "kernels/cuda/system_scope.cuh"
 
 namespace dcp {
 
@@ -13,7 +13,7 @@ __global__ void publish(const __grid_constant__ DirectPublish::Params params) {
     const SlotFlags flags =
         flags_of(slot_of(epoch, params.num_slots), params.world_size, params.num_blocks);
     __threadfence_system();
-    store_release(params.signals.at[peer] + flags.first + params.rank, epoch);
+    store_release(params.signals.at[peer] + flags.first + params.rank, epoch, params.scope);
   }
   if (peer == 0) params.state->published = epoch;
 }

@@ -35,7 +35,7 @@ template <class T>
 __device__ void store_row(const DirectDispatch::Params& params, std::uint32_t slot,
                           std::int64_t token, int head, std::int64_t element_stride, int per_row) {
   const PeerRow to(params, slot, token, head);
-  const bool is_empty = row_is_empty_by_warp(params.batch, token);
+  const bool is_empty = params.empty.has(token);
   to.store_lse(params, token, head, is_empty);
   if (is_empty) return;
   const auto* from =

@@ -1,4 +1,4 @@
-// One warp per row of 32 heads.
+// One block per row.
 #include <bit>
 
 #include "kernels/cuda/ops.hpp"
@@ -12,7 +12,7 @@ constexpr int kThreads = 128;
 
 __global__ void mask_rows(const __grid_constant__ EmptyShardMask::Params params) {
   const std::int64_t token = blockIdx.x;
-  const bool is_empty = row_is_empty_by_warp(params.batch, token);
+  const bool is_empty = params.empty.has(token);
   for (int head = static_cast<int>(threadIdx.x); head < params.num_heads; head += kThreads) {
     const float lse = load_value(params.lse, params.lse.strides.offset(token, head));
     params.masked[token * params.num_heads + head] =

@@ -29,7 +29,7 @@ class CudaMemory {
 
   Buffer allocate(std::string_view name, std::string_view owner, std::size_t size_bytes);
 
-  // One piece of memory in which the parts follow each other, kPartAlignment apart. Each part is
+  // One piece of memory in which the parts follow each other, as aligned_part() says. Each part is
   // released by itself.
   std::vector<Buffer> allocate_together(std::span<const BufferRequest> parts,
                                         std::string_view owner);

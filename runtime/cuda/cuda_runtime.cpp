@@ -125,11 +125,15 @@ void CudaRuntime::enqueue_foreign(Stream stream, const OpInfo& op,
 }
 
 void CudaRuntime::copy(Stream stream, void* to, const void* from, std::size_t size_bytes) {
+  const auto start = [&](cudaStream_t at) {
+    check_cuda(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDefault, at), "cudaMemcpyAsync");
+  };
+  // Between replays: nothing is written down, so nothing is prepared for it.
+  if (captures_.empty()) return start(cuda_stream(stream));
   MemcpyOp::Params params{.to = to, .from = from, .size_bytes = size_bytes};
   enqueue_foreign(stream, kOpInfo<MemcpyOp>, std::as_bytes(std::span(&params, 1)),
                   [&](cudaStream_t at, const auto& launched) {
-                    check_cuda(cudaMemcpyAsync(to, from, size_bytes, cudaMemcpyDefault, at),
-                               "cudaMemcpyAsync");
+                    start(at);
                     launched();
                   });
 }

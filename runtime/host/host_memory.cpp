@@ -42,15 +42,36 @@ void HostMemory::back(Block& block) {
   dcp::poison(block.data, block.size_bytes);
 }
 
-Buffer HostMemory::allocate(std::string_view name, std::string_view owner, std::size_t size_bytes) {
+std::byte* HostMemory::add_block(std::string_view owner, std::size_t size_bytes) {
   Block block;
   block.size_bytes = rounded_up(size_bytes);
   block.owner = owner;
   back(block);
   blocks_.push_back(std::move(block));
-  std::byte* data = blocks_.back().data;
-  const Allocation& entry = ledger_.add(std::string(name), std::string(owner), data, size_bytes);
-  return {.data = data, .size_bytes = size_bytes, .id = entry.id};
+  return blocks_.back().data;
+}
+
+Buffer HostMemory::record(std::string_view name, std::string_view owner, const Range& range) {
+  const Allocation& entry =
+      ledger_.add(std::string(name), std::string(owner), range.data, range.size_bytes);
+  return {.data = range.data, .size_bytes = range.size_bytes, .id = entry.id};
+}
+
+Buffer HostMemory::allocate(std::string_view name, std::string_view owner, std::size_t size_bytes) {
+  return record(name, owner, {add_block(owner, size_bytes), size_bytes});
+}
+
+std::vector<Buffer> HostMemory::allocate_together(std::span<const BufferRequest> parts,
+                                                  std::string_view owner) {
+  std::size_t total = 0;
+  for (const BufferRequest& part : parts) total += aligned_part(part.size_bytes);
+  std::byte* data = add_block(owner, total);
+  std::vector<Buffer> buffers;
+  for (const BufferRequest& part : parts) {
+    buffers.push_back(record(part.name, owner, {data, part.size_bytes}));
+    data += aligned_part(part.size_bytes);
+  }
+  return buffers;
 }
 
 Buffer HostMemory::allocate_from_pool(std::string_view name, std::size_t size_bytes,
@@ -73,8 +94,7 @@ Buffer HostMemory::allocate_from_pool(std::string_view name, std::size_t size_by
       continue;
     }
     block.free_in_pool = false;
-    const Allocation& entry = ledger_.add(std::string(name), capture.pool, block.data, size_bytes);
-    return {.data = block.data, .size_bytes = size_bytes, .id = entry.id};
+    return record(name, capture.pool, {block.data, size_bytes});
   }
   return allocate(name, capture.pool, size_bytes);
 }
@@ -88,8 +108,7 @@ Buffer HostMemory::remap(const Buffer& buffer) {
   const Allocation old = ledger_.at(buffer.id);
   ledger_.mark_freed(buffer.id, Ending::kRemapped);
   poison(buffer.data, buffer.size_bytes);
-  const Allocation& entry = ledger_.add(old.name, old.owner, buffer.data, buffer.size_bytes);
-  return {.data = buffer.data, .size_bytes = buffer.size_bytes, .id = entry.id};
+  return record(old.name, old.owner, {buffer.data, buffer.size_bytes});
 }
 
 std::vector<HostMemory::Range> HostMemory::freed_parts(const void* data,

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "core/handles.hpp"
 #include "core/ledger.hpp"
 #include "core/poison.hpp"
+#include "runtime/buffer_request.hpp"
 #include "runtime/graph_record.hpp"
 
 namespace dcp {
@@ -32,6 +34,11 @@ class HostMemory {
   void poison(std::byte* data, std::size_t size_bytes) const;
 
   Buffer allocate(std::string_view name, std::string_view owner, std::size_t size_bytes);
+
+  // One block in which the parts follow each other, aligned_part() from one to the next. Each is
+  // released by itself.
+  std::vector<Buffer> allocate_together(std::span<const BufferRequest> parts,
+                                        std::string_view owner);
 
   // From the pool of a capture in progress: a block that was given back to it, is large enough, and
   // whose last user nodes come before all of `frontiers` (the last nodes of each capturing stream);
@@ -72,6 +79,8 @@ class HostMemory {
     bool free_in_pool = false;
   };
 
+  std::byte* add_block(std::string_view owner, std::size_t size_bytes);
+  Buffer record(std::string_view name, std::string_view owner, const Range& range);
   Block& block_of(const std::byte* data);
   void back(Block& block);
 

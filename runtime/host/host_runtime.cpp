@@ -47,6 +47,11 @@ Buffer HostRuntime::allocate(std::string_view name, std::size_t size_bytes) {
   return memory_.allocate_from_pool(name, size_bytes, capture->record, frontiers);
 }
 
+std::vector<Buffer> HostRuntime::allocate_together(std::span<const BufferRequest> parts) {
+  if (allocating_capture() != nullptr) return Runtime::allocate_together(parts);
+  return memory_.allocate_together(parts, "device");
+}
+
 Buffer HostRuntime::allocate_pinned(std::string_view name, std::size_t size_bytes) {
   return memory_.allocate(name, "pinned", size_bytes);
 }

@@ -22,6 +22,7 @@ class HostRuntime final : public Runtime {
   Stream make_stream(std::string_view name) override;
   Event make_event() override;
   Buffer allocate(std::string_view name, std::size_t size_bytes) override;
+  std::vector<Buffer> allocate_together(std::span<const BufferRequest> parts) override;
   Buffer allocate_pinned(std::string_view name, std::size_t size_bytes) override;
   void free(const Buffer& buffer) override;
   Buffer remap(const Buffer& buffer) override { return memory_.remap(buffer); }

@@ -81,6 +81,21 @@ struct GatherGraph {
     store("publish", flags, 2);
     wait();
   }
+  // All of an exchange and what reads its rows in one node.
+  void exchange_in_one_node(int num_slots) {
+    const auto bytes = static_cast<std::uint64_t>(num_slots) * 8;
+    store("exchange", target, num_slots);
+    Node& node = build.graph().nodes.back();
+    for (int slot = 0; slot < num_slots; ++slot) {
+      const auto offset = static_cast<std::uint64_t>(slot) * 8;
+      node.accesses.push_back(build.access(flags, Mode::kWrite, offset, 8));
+      node.accesses.push_back(node.accesses.back());
+      node.accesses.back().address += 0x100000;
+    }
+    node.accesses.push_back(build.access(flags, Mode::kRead, 0, bytes));
+    node.accesses.push_back(build.access(target, Mode::kRead, 0, bytes));
+    node.waits_for_peers = true;
+  }
   void attend() { add("attention", {build.access(target, Mode::kRead, 0, 8)}); }
   void meet() {
     add("all_to_all", {});
@@ -143,6 +158,55 @@ TEST(GraphRules, TwoSlotsNeedOneExchangeBetween) {
     without_wait.add("read", {without_wait.build.access(without_wait.target, Mode::kRead, 0, 16)});
   }
   EXPECT_THAT(without_wait.build.kinds(), ElementsAre("slot_reuse_without_ack"));
+}
+
+TEST(GraphRules, OneNodeThatPublishesBeforeItReadsDoesNotAcknowledgeItsReading) {
+  for (int num_exchanges = 1; num_exchanges <= 3; ++num_exchanges) {
+    GatherGraph graph;
+    for (int i = 0; i < num_exchanges; ++i) graph.exchange_in_one_node(1);
+    const auto found = audit(graph.build.record());
+    ASSERT_EQ(found.size(), 2u) << num_exchanges;  // the flags and the rows
+    for (const Finding& finding : found) {
+      EXPECT_EQ(finding.kind, "slot_reuse_without_ack");
+      EXPECT_EQ(finding.node, "exchange");
+    }
+  }
+}
+
+TEST(GraphRules, TheNextExchangeAcknowledgesOneNodeOfTwoSlotsOrMore) {
+  for (const int num_slots : {2, 3, 5}) {
+    for (int num_exchanges = 1; num_exchanges <= 6; ++num_exchanges) {
+      GatherGraph graph;
+      for (int i = 0; i < num_exchanges; ++i) graph.exchange_in_one_node(num_slots);
+      EXPECT_THAT(graph.build.kinds(), IsEmpty()) << num_slots << " slots, " << num_exchanges;
+    }
+  }
+}
+
+TEST(GraphRules, AMeetingAcknowledgesOneNodeOfOneSlot) {
+  GatherGraph graph;
+  for (int layer = 0; layer < 2; ++layer) {
+    graph.exchange_in_one_node(1);
+    graph.meet();
+  }
+  EXPECT_THAT(graph.build.kinds(), IsEmpty());
+  GatherGraph not_after_the_last;
+  not_after_the_last.exchange_in_one_node(1);
+  not_after_the_last.meet();
+  not_after_the_last.exchange_in_one_node(1);
+  EXPECT_THAT(not_after_the_last.build.kinds(),
+              ElementsAre("slot_reuse_without_ack", "slot_reuse_without_ack"));
+}
+
+// A rank is through an exchange when it has what it was sent: others may still be sent to.
+TEST(GraphRules, ACollectiveDoesNotAcknowledgeItsOwnReading) {
+  GatherGraph graph;
+  graph.store("store", graph.target);
+  graph.meet();
+  graph.build.graph().nodes.back().accesses = {graph.build.access(graph.target, Mode::kRead, 0, 8)};
+  EXPECT_THAT(graph.build.kinds(), ElementsAre("slot_reuse_without_ack"));
+  graph.meet();
+  EXPECT_THAT(graph.build.kinds(), IsEmpty());
 }
 
 TEST(GraphRules, ProgrammaticEdgeOrdersOnlyWhatTheConsumerWaitsFor) {

@@ -91,6 +91,17 @@ TEST_F(RunReports, DumpsOfSeveralRunsHaveAFolderForEachFileAndStrategy) {
   }
 }
 
+TEST_F(RunReports, AFolderWithADumpIsRefusedBeforeAnythingRuns) {
+  ASSERT_EQ(run("run " + in("a.yaml") + " --dump " + in("dump")).exit_code, 0);
+  const auto files = files_below("dump");
+  const Outcome outcome = run("run " + in("b.yaml") + " --strategy a2a --dump " + in("dump"));
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_EQ(outcome.out, "");
+  EXPECT_THAT(outcome.err,
+              HasSubstr(path("dump") + ": error: holds a dump already: " + path("dump/a/")));
+  EXPECT_EQ(files_below("dump"), files);
+}
+
 TEST_F(RunReports, DumpsThatWouldMixAreRefused) {
   fs::create_directory(path("other"));
   write("other/a.yaml", kScenario);

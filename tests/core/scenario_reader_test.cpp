@@ -327,7 +327,7 @@ TEST(ScenarioReader, ReadsExpectations) {
       lse: {1: -inf}
       empty_rows: [3, 2]
       hazards: [stale_pointer, {kind: pool_alias, graph: g2, buffer: send, node: combine, rank: 1, ubatch: 0}]
-      failures: [deadlock]
+      failures: [{kind: mismatch, graph: g2, rank: 1}]
       same_bits_as: first
       eager_rows: 2
       by_strategy: {a2a: {same_bits_as: 0}}
@@ -347,6 +347,9 @@ TEST(ScenarioReader, ReadsExpectations) {
   EXPECT_EQ(expect.hazards[1].rank, 1);
   EXPECT_EQ(expect.hazards[1].ubatch, 0);
   ASSERT_EQ(expect.failures.size(), 1u);
+  EXPECT_EQ(expect.failures[0].kind, "mismatch");
+  EXPECT_EQ(expect.failures[0].graph, "g2");
+  EXPECT_EQ(expect.failures[0].rank, 1);
   EXPECT_EQ(s.steps.at(2).expect.value().error, "capacity");
   EXPECT_EQ(expect.same_bits_as, "first");
   EXPECT_EQ(expect.eager_rows, 2);

@@ -42,6 +42,16 @@ class Arena {
     return offset;
   }
 
+  // A word of empty ranks per token, of every kind: all, none, some.
+  std::size_t add_empty_ranks(std::int64_t num_tokens) {
+    std::vector<std::int32_t> halves;
+    for (std::int64_t i = 0; i < 2 * num_tokens; ++i) {
+      const auto random = static_cast<std::int32_t>(random_());
+      halves.push_back(i < 2 ? -1 : i < 4 ? 0 : random);
+    }
+    return add_values(halves);
+  }
+
   // Normal values of `dtype`, times `scale`.
   std::size_t add_random(std::size_t count, DType dtype, float scale = 1.0f) {
     const std::size_t offset = add(count * size_bytes(dtype));

@@ -25,16 +25,6 @@ void set_lses(Arena& arena, std::size_t offset, std::size_t count) {
   }
 }
 
-// A word of empty ranks per token, of every kind: all, none, some.
-std::vector<std::int32_t> random_empty_ranks(Arena& arena, std::int64_t num_tokens) {
-  std::vector<std::int32_t> halves;
-  for (std::int64_t i = 0; i < 2 * num_tokens; ++i) {
-    const auto random = static_cast<std::int32_t>(arena.random()());
-    halves.push_back(i < 2 ? -1 : i < 4 ? 0 : random);
-  }
-  return halves;
-}
-
 TEST_F(CombiningKernels, CorrectAgreesWithTheHost) {
   for (const DType dtype : kDTypes) {
     for (const int world_size : {1, 2, 8, 33, 64}) {
@@ -49,7 +39,7 @@ TEST_F(CombiningKernels, CorrectAgreesWithTheHost) {
         const auto out = arena.add_random(rows * dim, dtype);
         const auto scaled = arena.add(rows * dim * size_bytes(scaled_dtype));
         const auto lse = arena.add(rows * 4);
-        const auto empty_ranks = arena.add_values(random_empty_ranks(arena, tokens));
+        const auto empty_ranks = arena.add_empty_ranks(tokens);
         const bool masks = dim != 8;
         const auto gpu = run_both<LseCorrect>(arena, [&](std::byte* base) {
           return LseCorrect::Params{

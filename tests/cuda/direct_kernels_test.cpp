@@ -40,14 +40,7 @@ struct Exchange {
     state = arena.add(sizeof(ExchangeState));
     const ExchangeState begin{epoch, epoch - 1, epoch - 1, 0};
     std::memcpy(arena.host() + state, &begin, sizeof(begin));
-    std::vector<std::int32_t> boundaries{0};
-    std::vector<std::int32_t> lengths;
-    for (std::int32_t row = 1; row < num_tokens; ++row) {
-      boundaries.push_back(row);
-      lengths.push_back(row % 3);
-    }
-    query_start_loc = arena.add_values(boundaries);
-    seq_lens = arena.add_values(lengths);
+    empty_ranks = arena.add_empty_ranks(num_tokens);
   }
 
   HeadStrides strides(int dim) const {
@@ -64,9 +57,7 @@ struct Exchange {
       params.lse_slots.at[peer] = reinterpret_cast<float*>(base + lse_slots) + peer * slot_rows();
     }
     params.state = reinterpret_cast<const ExchangeState*>(base + state);
-    params.batch = {reinterpret_cast<const std::int32_t*>(base + query_start_loc),
-                    reinterpret_cast<const std::int32_t*>(base + seq_lens), nullptr,
-                    static_cast<std::int32_t>(num_tokens - 1)};
+    params.empty = {reinterpret_cast<const std::uint64_t*>(base + empty_ranks), rank};
     params.num_tokens = num_tokens;
     params.max_num_tokens = max_num_tokens;
     params.num_heads = num_heads();

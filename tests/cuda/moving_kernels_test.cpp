@@ -66,7 +66,7 @@ TEST_F(MovingKernels, PackLeavesTheHostsBytesForEveryShapeAndStride) {
           const auto layout = variant % 2 == 0 ? A2aLayout::kInterleaved : A2aLayout::kSplit;
           const int form = variant % 4;
           const DType lse_dtype = kDTypes[variant % 3];
-          const BatchOffsets batch = add_batch(arena, tokens, 1 + variant);
+          const auto empty_ranks = arena.add_empty_ranks(tokens);
           const auto out =
               arena.add_random(static_cast<std::size_t>(2 * tokens * (heads + 2) * dim), dtype);
           const auto lse =
@@ -76,15 +76,16 @@ TEST_F(MovingKernels, PackLeavesTheHostsBytesForEveryShapeAndStride) {
               static_cast<std::size_t>(tokens * heads * (dim + lse_lanes(dtype))) * element,
               variant % 3 == 2 ? element : 0);  // not always 16-byte aligned
           const auto gpu = run_both<A2aPack>(arena, [&](std::byte* base) {
-            return A2aPack::Params{.out = {base + out, strides_of(form, tokens, heads, dim), dtype},
-                                   .lse = {base + lse, token_major(heads, 1), lse_dtype},
-                                   .send = base + send,
-                                   .batch = batch.at(base),
-                                   .num_tokens = tokens,
-                                   .num_heads = heads,
-                                   .head_dim = dim,
-                                   .world_size = world_size,
-                                   .layout = layout};
+            return A2aPack::Params{
+                .out = {base + out, strides_of(form, tokens, heads, dim), dtype},
+                .lse = {base + lse, token_major(heads, 1), lse_dtype},
+                .send = base + send,
+                .empty = {reinterpret_cast<std::uint64_t*>(base + empty_ranks), variant % 3},
+                .num_tokens = tokens,
+                .num_heads = heads,
+                .head_dim = dim,
+                .world_size = world_size,
+                .layout = layout};
           });
           ASSERT_EQ(first_difference(gpu, arena.host_bytes()), -1)
               << name(dtype) << " N " << world_size << " D " << dim << " variant " << variant;

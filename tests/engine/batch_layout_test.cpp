@@ -146,6 +146,19 @@ TEST(RankBatch, PagesAreDisjointAndNotInOrder) {
   EXPECT_EQ(*std::max_element(pages.begin(), pages.end()), 15);
 }
 
+TEST(RankBatch, EveryPageButTheFirstIsDealtOnce) {
+  for (const std::int64_t num_blocks : {2, 3, 8, 9}) {
+    const BatchLayout layout = make_batch_layout(scenario_of(1), batch_of({4 * (num_blocks - 1)}));
+    std::vector<std::int32_t> pages =
+        make_rank_batch(layout, {0, 1, 1}, 4, num_blocks).block_table.at(0);
+    std::sort(pages.begin(), pages.end());
+    ASSERT_EQ(pages.size(), static_cast<std::size_t>(num_blocks - 1));
+    for (std::size_t i = 0; i < pages.size(); ++i) {
+      EXPECT_EQ(pages[i], static_cast<std::int32_t>(i + 1)) << num_blocks << " blocks";
+    }
+  }
+}
+
 TEST(RankBatch, TooFewPagesAreRefused) {
   const BatchLayout layout = make_batch_layout(scenario_of(1), batch_of({30}));
   EXPECT_EQ(pages_needed(layout, 0, 4), 9);

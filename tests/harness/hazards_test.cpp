@@ -54,6 +54,19 @@ TEST(Hazards, BelongToTheStepThatCausesThemAndToEachLaunch) {
   EXPECT_EQ(report.status, Status::kFail);
 }
 
+// All metadata goes up in one copy, but what was given back or replaced.
+TEST(Hazards, NameTheMetadataThatACopyShouldNotFill) {
+  const ScenarioReport report = run("  - free: seq_lens\n  - eager: two\n");
+  const auto& hazards = report.steps.at(2).hazards;
+  ASSERT_THAT(kinds(report.steps[2]), ElementsAre("use_after_free", "use_after_free"));
+  EXPECT_EQ(hazards[0].buffer, "seq_lens");
+  EXPECT_EQ(hazards[0].node, "memcpy");
+  const ScenarioReport rebound = run("  - rebind: slot_mapping\n  - replay: two\n");
+  ASSERT_THAT(kinds(rebound.steps[1]), ElementsAre("rebound_metadata", "rebound_metadata"));
+  EXPECT_EQ(rebound.steps[1].hazards[0].buffer, "slot_mapping");
+  EXPECT_EQ(rebound.steps[2].status, Status::kFail) << "the graph reads the slots of before";
+}
+
 TEST(Hazards, SayWhereWhyAndWhatToDo) {
   const ScenarioReport report = run("  - eager: four\n");
   const audit::Finding& hazard = report.steps.at(1).hazards.at(1);

@@ -11,6 +11,7 @@ namespace dcp {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 constexpr const char* kHead = R"(schema: 1
 world_size: 2
@@ -91,6 +92,56 @@ TEST(Verbs, AFailureBelongsToThePendingStepThatExpectsIt) {
   EXPECT_EQ(problems("  - replay: {batch: two, wait: false}\n    rank: 0\n"
                      "    expect: {failures: [deadlock]}\n  - sync: all\n"),
             "");
+}
+
+TEST(Verbs, AFailureIsOfTheStepsGraph) {
+  const auto on_rank_0 = [](const std::string& failure) {
+    return problems("  - replay: two\n    rank: 0\n    expect: {failures: [" + failure + "]}\n");
+  };
+  EXPECT_EQ(on_rank_0("{kind: deadlock, graph: g4}"), "");
+  EXPECT_THAT(on_rank_0("{kind: deadlock, graph: g8}"),
+              HasSubstr("expected failure deadlock, graph g8, none was seen"));
+  EXPECT_THAT(on_rank_0("deadlock, {kind: deadlock, rank: 1}"),
+              HasSubstr("expected failure deadlock, rank 1, none was seen"));
+  EXPECT_EQ(problems("  - throw: {at: combine}\n  - capture: {graph: other, rows: 2}\n"
+                     "    expect: {failures: [{kind: rank_lost, graph: other}]}\n"),
+            "");
+}
+
+TEST(Verbs, WhatNoStepTakesIsRefusedAtTheStepThatSetIt) {
+  const auto after = [](const std::string& set, const std::string& steps) {
+    return problems("  - set: {" + set + "}\n" + steps);
+  };
+  const std::string replay = "  - replay: two\n";
+  const std::string capture = "  - capture: {graph: other, rows: 2}\n";
+  for (const char* set :
+       {"drop_edge: join", "num_requests: 0", "max_seq_len: 9", "workspace_ubatch: 0", "ubatch: 0",
+        "keep: slot_mapping", "keep_tail: seq_lens", "slot_mapping: 0", "block_table: 0",
+        "load_stream: s1", "lse_base: e", "lse_dtype: fp32", "epoch: 5"}) {
+    EXPECT_THAT(after(set, ""),
+                HasSubstr("test.yaml:12:5: error: no step follows that takes 'set."))
+        << set;
+  }
+  for (const char* set : {"num_requests: 0", "drop_edge: join", "ubatch: 0", "lse_base: e"}) {
+    EXPECT_THAT(after(set, replay), HasSubstr("a capture or an eager step does")) << set;
+    EXPECT_EQ(after(set, capture).find("no step follows"), std::string::npos) << set;
+  }
+  EXPECT_THAT(after("keep: slot_mapping", capture + replay),
+              HasSubstr("'set.keep' acts on a replay of a graph or an eager step, and a capture "
+                        "comes first"));
+  EXPECT_THAT(after("load_stream: compute", "  - eager: two\n" + replay),
+              HasSubstr("'set.load_stream' acts on a replay of a graph, and an eager step comes"));
+  EXPECT_EQ(after("load_stream: compute", replay), "");
+  EXPECT_THAT(after("lse_base: 2", "  - set: {lse_base: e}\n  - eager: two\n"),
+              HasSubstr("test.yaml:13:5: error: no step has taken the 'set.lse_base' of line 12"));
+}
+
+TEST(Verbs, WhatIsSetOnARankWaitsForAStepOfThatRank) {
+  const std::string set = "  - set: {keep: slot_mapping}\n    rank: 0\n";
+  const std::string on_1 = "  - replay: two\n    rank: 1\n    expect: {failures: [deadlock]}\n";
+  EXPECT_THAT(problems(set + on_1), HasSubstr("no step follows that takes 'set.keep'"));
+  EXPECT_THAT(problems(set + "  - set: {keep: seq_lens}\n    rank: 1\n  - replay: two\n"),
+              testing::Not(HasSubstr("error:")));
 }
 
 TEST(Verbs, ARankOnItsOwnIsCheckedAgainstTheReference) {
@@ -233,6 +284,42 @@ TEST(Verbs, BuffersThatAreGoneOrPartsAreRefused) {
   EXPECT_THAT(problems("  - grow: {workspace: 9}\n"), HasSubstr("no workspace that could grow"));
   EXPECT_THAT(problems("  - allocate: {name: x, bytes: 1000000000000}\n"),
               HasSubstr("error: capacity: allocation 'x'"));
+}
+
+// A buffer that all ubatches share has no other ubatch either.
+TEST(Verbs, AUbatchThatIsNotThereIsRefusedByEveryVerbThatTakesABuffer) {
+  const std::string allocated = "  - allocate: {name: x, bytes: 64}\n  - ";
+  for (const std::string buffer : {"q", "seq_lens", "out", "x"}) {
+    for (const std::string verb : {"poison", "canary", "check_canary", "free", "rebind", "remap"}) {
+      const std::string step = verb + ": {buffer: " + buffer + ", ubatch: ";
+      EXPECT_THAT(problems(allocated + step + "9}\n"),
+                  HasSubstr("test.yaml:13:5: error: no_such_buffer: '" + buffer +
+                            "' of ubatch 9: the last ubatch is 0"))
+          << step;
+      EXPECT_THAT(problems(allocated + step + "0}\n"), Not(HasSubstr("of ubatch"))) << step;
+    }
+  }
+}
+
+TEST(Verbs, BuffersWhoseAddressesAllRanksHoldAreNotRebound) {
+  const auto problem = [](const std::string& keys, const std::string& step) {
+    const Scenario scenario =
+        parse_scenario("test.yaml", kHead + keys + "steps:\n  - capture: all\n  - " + step + "\n");
+    return run_scenario(scenario, *find_strategy("direct"), {.seed = 1}).bad_input;
+  };
+  const std::string gathers = "query: direct\nkv_gather: {tokens: 4, dim: 16, dtype: fp16}\n";
+  for (const char* form : {"steps", "fused"}) {
+    const std::string keys = gathers + "direct: {form: " + form + "}\n";
+    for (const std::string buffer : {"payload", "lse_slots", "signals", "q_gathered", "kv_slots"}) {
+      for (const char* where : {"", ", rank: 0", ", graph: g4"}) {
+        EXPECT_THAT(
+            problem(keys, "rebind: {buffer: " + buffer + where + "}"),
+            HasSubstr("no_such_buffer: '" + buffer + "' is a buffer of the direct exchange"))
+            << form << where;
+      }
+    }
+  }
+  EXPECT_EQ(problem("", "rebind: {buffer: q_gathered, graph: g4}"), "") << "it is the graph's own";
 }
 
 TEST(Verbs, GenerationsTellOldBuffersFromNewOnes) {

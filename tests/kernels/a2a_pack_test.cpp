@@ -29,7 +29,8 @@ Tensor pack(Case& c, const Shape& shape) {
   params.out = c.out.view();
   params.lse = c.lse.view();
   params.send = send.data();
-  params.batch = c.batch.metadata();
+  const auto empty_ranks = c.batch.empty_ranks(shape.num_tokens);
+  params.empty = {empty_ranks.data(), 0};
   params.num_tokens = shape.num_tokens;
   params.num_heads = shape.num_heads;
   params.head_dim = shape.dim;
@@ -192,7 +193,8 @@ TEST(A2aPack, MasksBitForBitAsTheStandAloneMaskDoes) {
             EmptyShardMask::Params mask{};
             mask.lse = fused.lse.view();
             mask.masked = static_cast<float*>(apart.lse.storage.data());
-            mask.batch = batch.metadata();
+            const auto empty_ranks = batch.empty_ranks(shape.num_tokens);
+            mask.empty = {empty_ranks.data(), 0};
             mask.num_tokens = shape.num_tokens;
             mask.num_heads = shape.num_heads;
             EmptyShardMask::run(mask);

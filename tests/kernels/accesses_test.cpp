@@ -118,6 +118,10 @@ BatchMetadata batch_in(Arena& arena) {
           .num_requests = 2};
 }
 
+EmptyRows empty_in(Arena& arena) {
+  return {.empty_ranks = arena.array<std::uint64_t>({0, 2, 1, ~std::uint64_t{0}}), .rank = 1};
+}
+
 KvAppend::Params kv_append(Arena& arena) {
   KvAppend::Params params{};
   params.new_kv = arena.array<float>({1, 2, 3, 4, 5, 6, 7, 8});
@@ -250,7 +254,7 @@ EmptyShardMask::Params empty_shard_mask(Arena& arena, Layout layout) {
   EmptyShardMask::Params params{};
   params.lse = arena.rows(DType::kBf16, {4, 2, 1}, layout);
   params.masked = arena.array(std::vector<float>(8));
-  params.batch = batch_in(arena);
+  params.empty = empty_in(arena);
   params.num_tokens = 4;
   params.num_heads = 2;
   return params;
@@ -278,7 +282,7 @@ A2aPack::Params a2a_pack(Arena& arena, Layout layout) {
   params.out = arena.rows(DType::kBf16, {4, 2, 8}, layout);
   params.lse = arena.rows(DType::kFp32, {4, 2, 1}, layout);
   params.send = arena.bytes(2 * 4 * 10 * 2);
-  params.batch = batch_in(arena);
+  params.empty = empty_in(arena);
   params.num_tokens = 4;
   params.num_heads = 2;
   params.head_dim = 8;
@@ -369,13 +373,11 @@ TEST(Accesses, HaveTheSizeOfTheTensors) {
                    "batch.query_start_loc 12 r", "batch.seq_lens 8 r", "batch.causal_bounds 16 r",
                    "out 128 w", "lse 16 w", "empty_row_mode 4 r"}));
   EXPECT_EQ(declared<EmptyShardMask>(empty_shard_mask(arena, layout)),
-            (Lines{"lse 16 r", "masked 32 w", "batch.query_start_loc 12 r", "batch.seq_lens 8 r",
-                   "batch.causal_bounds 16 r"}));
+            (Lines{"lse 16 r", "masked 32 w", "empty_ranks 32 r"}));
   EXPECT_EQ(declared<LseCorrect>(lse_correct(arena, layout)),
             (Lines{"lses 64 r", "empty_ranks 32 r", "out 128 r", "scaled 256 w", "lse 16 w"}));
   EXPECT_EQ(declared<A2aPack>(a2a_pack(arena, layout)),
-            (Lines{"out 128 r", "lse 32 r", "send 160 w", "batch.query_start_loc 12 r",
-                   "batch.seq_lens 8 r", "batch.causal_bounds 16 r"}));
+            (Lines{"out 128 r", "lse 32 r", "send 160 w", "empty_ranks 32 r"}));
   EXPECT_EQ(declared<A2aCombine>(a2a_combine(arena, layout)),
             (Lines{"recv 320 r", "out 128 w", "lse 32 w"}));
   EXPECT_EQ(declared<RoundRows>(round_rows(arena)), (Lines{"in 12 r", "out 6 w"}));
@@ -446,10 +448,7 @@ TEST(Accesses, LeaveOutWhatAnOpWillNotTouch) {
   zero.zero = 1;
   EXPECT_EQ(declared<OutProj>(zero), (Lines{"next_query 256 w"}));
   EmptyShardMask::Params mask = empty_shard_mask(arena, Layout::kTokenMajor);
-  mask.batch.num_requests = 0;
-  EXPECT_EQ(declared<EmptyShardMask>(mask),
-            (Lines{"lse 16 r", "masked 32 w", "batch.query_start_loc 4 r"}));
-  mask.batch = {};
+  mask.empty = {};
   EXPECT_EQ(declared<EmptyShardMask>(mask), (Lines{"lse 16 r", "masked 32 w"}));
 }
 

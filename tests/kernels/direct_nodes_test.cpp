@@ -52,11 +52,6 @@ class DirectNodes : public testing::TestWithParam<std::tuple<DType, int, LseBase
     return ranks;
   }
 
-  // Row 1 is empty on odd ranks, row 3 is padding.
-  BatchMetadata batch(int rank) const {
-    return {kBoundaries, rank % 2 == 1 ? kOddLengths : kEvenLengths, nullptr, 3};
-  }
-
   DirectExchange::Params exchange(std::vector<RankMemory>& ranks, int rank, const Tensor& out,
                                   const Tensor& lse) const {
     DirectExchange::Params params{};
@@ -70,7 +65,7 @@ class DirectNodes : public testing::TestWithParam<std::tuple<DType, int, LseBase
     }
     RankMemory& own = ranks[rank];
     send.state = &own.state;
-    send.batch = batch(rank);
+    send.empty = {kEmptyRanks, rank};
     send.num_tokens = kTokens;
     send.max_num_tokens = kMaxTokens;
     send.num_heads = num_heads();
@@ -123,9 +118,8 @@ class DirectNodes : public testing::TestWithParam<std::tuple<DType, int, LseBase
   }
 
  private:
-  static constexpr std::int32_t kBoundaries[] = {0, 1, 2, 3};
-  static constexpr std::int32_t kOddLengths[] = {4, 0, 1};
-  static constexpr std::int32_t kEvenLengths[] = {4, 1, 2};
+  // Row 1 is empty on odd ranks, row 3 is padding.
+  static constexpr std::uint64_t kEmptyRanks[] = {0, 0xAAAAAAAAAAAAAAAA, 0, kEveryRank};
 };
 
 Tensor random_rows(DType dtype, std::int64_t count, std::mt19937& random) {

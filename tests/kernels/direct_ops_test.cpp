@@ -93,6 +93,7 @@ struct Dispatched {
   Rows lse;
   std::vector<Tensor> payload;  // of each rank
   std::vector<Tensor> lse_slots;
+  std::vector<std::uint64_t> empty_ranks;
   ExchangeState state{.epoch = 5, .published = 4, .consumed = 4, .num_done = 0};
 
   explicit Dispatched(DType dtype, DType lse_dtype = DType::kFp32,
@@ -114,12 +115,13 @@ struct Dispatched {
   }
 
   DirectDispatch::Params params(const test::Batch& batch, RemoteStores* stores = nullptr) {
+    empty_ranks = batch.empty_ranks(3);
     DirectDispatch::Params params{.out = out.view(),
                                   .lse = lse.view(),
                                   .payload = {},
                                   .lse_slots = {},
                                   .state = &state,
-                                  .batch = batch.metadata(),
+                                  .empty = {empty_ranks.data(), 1},
                                   .stores = stores,
                                   .num_tokens = 3,
                                   .max_num_tokens = kMaxTokens,

@@ -17,7 +17,8 @@ std::string masked_rows(const Batch& batch, int num_rows) {
   EmptyShardMask::Params params{};
   params.lse = lse.view();
   params.masked = masked.data();
-  params.batch = batch.metadata();
+  const auto empty_ranks = batch.empty_ranks(num_rows);
+  params.empty = {empty_ranks.data(), 0};
   params.num_tokens = num_rows;
   params.num_heads = 1;
   EmptyShardMask::run(params);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kernels/batch_metadata.hpp"
+#include "kernels/empty_ranks.hpp"
 #include "kernels/head_rows.hpp"
 
 namespace dcp::test {
@@ -142,6 +143,15 @@ struct Batch {
             .seq_lens = pointer(seq_lens),
             .causal_bounds = pointer(causal_bounds),
             .num_requests = static_cast<std::int32_t>(seq_lens.size())};
+  }
+
+  // One word a row: empty on every rank, or on none.
+  std::vector<std::uint64_t> empty_ranks(int num_rows) const {
+    std::vector<std::uint64_t> words;
+    for (int row = 0; row < num_rows; ++row) {
+      words.push_back(row_is_empty(metadata(), row) ? kEveryRank : 0);
+    }
+    return words;
   }
 };
 

@@ -238,6 +238,23 @@ TEST_F(HostRuntimeTest, FreedMemoryIsPoisonedOnceItsUsersAreDoneAndNeverHandedOu
   for (int i = 0; i < 10; ++i) EXPECT_NE(runtime_.allocate("new", 8).data, buffer_.data);
 }
 
+TEST_F(HostRuntimeTest, PartsFollowEachOtherAndEachIsGivenBackByItself) {
+  const BufferRequest requests[] = {{"a", 4}, {"b", 300}, {"c", 8}};
+  const std::vector<Buffer> parts = runtime_.allocate_together(requests);
+  ASSERT_EQ(parts.size(), 3u);
+  EXPECT_EQ(parts[1].data - parts[0].data, 256);
+  EXPECT_EQ(parts[2].data - parts[1].data, 512);
+  EXPECT_EQ(runtime_.ledger().find(parts[1].data)->name, "b");
+  const std::int64_t kept = 7;
+  runtime_.write(parts[2].data, &kept, sizeof(kept));
+  runtime_.write(parts[1].data, &kept, sizeof(kept));
+  runtime_.free(parts[1]);
+  EXPECT_EQ(std::memcmp(parts[2].data, &kept, sizeof(kept)), 0);
+  std::uint32_t word = 0;
+  std::memcpy(&word, parts[1].data, sizeof(word));
+  EXPECT_EQ(word, kPoison);
+}
+
 TEST_F(HostRuntimeTest, TheLedgerCountsGenerationsAndRemembersTheDead) {
   const Buffer first = runtime_.allocate("workspace", 32);
   runtime_.free(first);

@@ -160,8 +160,7 @@ class ExchangeWorld {
           {.out = {buffers.at<float>("partial_out") + e * heads * kDim, token_major(heads, kDim),
                    DType::kFp32},
            .lse = {buffers.at<float>("partial_lse") + e * heads, token_major(heads, 1),
-                   DType::kFp32},
-           .batch = {}},
+                   DType::kFp32}},
           {.out = {buffers.at<float>("out") + e * kDim, token_major(1, kDim), DType::kFp32},
            .lse = nullptr});
     }

@@ -1,17 +1,27 @@
-// Flags between ranks: release and acquire at system scope, and time for waits that must end.
+// Flags between ranks: release and acquire, and time for waits that must end.
 #pragma once
 
 #include <cstdint>
 
+#include "kernels/exchange_state.hpp"
+
 namespace dcp {
 
-__device__ inline void store_release(std::uint32_t* at, std::uint32_t value) {
-  asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+__device__ inline void store_release(std::uint32_t* at, std::uint32_t value, FlagScope scope) {
+  if (scope == FlagScope::kGpu) {
+    asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+  } else {
+    asm volatile("st.release.sys.global.u32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
+  }
 }
 
-__device__ inline std::uint32_t load_acquire(const std::uint32_t* at) {
+__device__ inline std::uint32_t load_acquire(const std::uint32_t* at, FlagScope scope) {
   std::uint32_t value;
-  asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+  if (scope == FlagScope::kGpu) {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+  } else {
+    asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(value) : "l"(at) : "memory");
+  }
   return value;
 }
 
