@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <random>
 #include <span>
 
 #include "bench/cuda/bench_kernels.hpp"
@@ -85,34 +84,23 @@ class KernelBench {
         timer_(timer),
         test_(test),
         num_tokens_(num_tokens),
-        query_start_loc_((num_tokens + 1) * 4),
-        seq_lens_(num_tokens * 4),
         empty_ranks_(num_tokens * 8) {
-    std::vector<std::int32_t> starts, lengths;
-    std::minstd_rand random(7);
-    for (std::int64_t t = 0; t <= num_tokens; ++t) starts.push_back(static_cast<std::int32_t>(t));
-    for (std::int64_t t = 0; t < num_tokens; ++t) {
-      lengths.push_back(1 + static_cast<std::int32_t>(random() % 4095));
-    }
-    upload(query_start_loc_, starts);
-    upload(seq_lens_, lengths);
     upload(empty_ranks_, std::vector<std::int32_t>(static_cast<std::size_t>(2 * num_tokens), 0));
   }
 
   void run() {
     const double rows = static_cast<double>(num_tokens_) * test_.num_heads;
     const double row = test_.head_dim * static_cast<double>(size_bytes(test_.dtype));
-    const double metadata = 4.0 * (2 * static_cast<double>(num_tokens_) + 1);
+    const double words = 8.0 * static_cast<double>(num_tokens_);
     for (const auto layout : {A2aLayout::kInterleaved, A2aLayout::kSplit}) {
       const std::string name = layout == A2aLayout::kSplit ? "split" : "interleaved";
-      time("pack", name, 2 * rows * (row + 4) + metadata,
+      time("pack", name, 2 * rows * (row + 4) + words,
            [&](const BufferSet& set, const Launch& at) { launch(pack(set, layout), at); });
       time("combine", name, rows * (1 + 1.0 / test_.world_size) * (row + 4),
            [&](const BufferSet& set, const Launch& at) { launch(combine(set, layout), at); });
     }
-    time("mask", "", 8 * rows + metadata,
+    time("mask", "", 8 * rows + words,
          [&](const BufferSet& set, const Launch& at) { launch(mask(set), at); });
-    const double words = 8.0 * static_cast<double>(num_tokens_);
     time("correct", "", 2 * rows * row + 4 * rows * (test_.world_size + 1) + words,
          [&](const BufferSet& set, const Launch& at) { launch(correct(set), at); });
   }
@@ -156,12 +144,6 @@ class KernelBench {
     options_.report(record);
   }
 
-  BatchMetadata batch() const {
-    return {.query_start_loc = query_start_loc_.get<std::int32_t>(),
-            .seq_lens = seq_lens_.get<std::int32_t>(),
-            .causal_bounds = nullptr,
-            .num_requests = static_cast<std::int32_t>(num_tokens_)};
-  }
   HeadRows rows(const DeviceBytes& data, int heads) const {
     return {data.get(), token_major(heads, test_.head_dim), test_.dtype};
   }
@@ -173,7 +155,7 @@ class KernelBench {
     return {.out = rows(set.out, test_.num_heads),
             .lse = lse(set.lse),
             .send = set.packed.get(),
-            .batch = batch(),
+            .empty = {empty_ranks_.get<std::uint64_t>(), test_.world_size - 1},
             .num_tokens = num_tokens_,
             .num_heads = test_.num_heads,
             .head_dim = test_.head_dim,
@@ -195,7 +177,7 @@ class KernelBench {
   EmptyShardMask::Params mask(const BufferSet& set) const {
     return {.lse = lse(set.lse),
             .masked = set.masked.get<float>(),
-            .batch = batch(),
+            .empty = {empty_ranks_.get<std::uint64_t>(), test_.world_size - 1},
             .num_tokens = num_tokens_,
             .num_heads = test_.num_heads};
   }
@@ -219,8 +201,6 @@ class KernelBench {
   GraphTimer& timer_;
   const KernelCase& test_;
   std::int64_t num_tokens_;
-  DeviceBytes query_start_loc_;
-  DeviceBytes seq_lens_;
   DeviceBytes empty_ranks_;  // none is
 };
 

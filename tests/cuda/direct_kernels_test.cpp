@@ -19,7 +19,7 @@ struct Exchange {
   bool is_head_major;
 
   std::size_t out{}, lse{}, payload{}, lse_slots{}, signals{}, state{}, received{};
-  std::size_t query_start_loc{}, seq_lens{};
+  std::size_t empty_ranks{};
 
   std::size_t slot_rows() const {
     return std::size_t{kSlots} * world_size * max_num_tokens * heads_per_rank;
@@ -103,7 +103,7 @@ class DirectKernels : public GpuTest {
   static void for_each_exchange(const Body& body) {
     int variant = 0;
     for (const DType dtype : kDTypes) {
-      for (const int world_size : {2, 3, 8, 9}) {
+      for (const int world_size : {2, 3, 8, 9, 16}) {
         for (const int dim : {8, 24, 512, 576}) {
           Exchange exchange{.world_size = world_size,
                             .rank = variant % world_size,
@@ -140,6 +140,7 @@ struct WholeExchange {
   const Exchange& form;
   int num_blocks;
   LseBase base;
+  FlagScope scope;
   std::uint32_t* abort;
 
   struct RankMemory {
@@ -160,6 +161,10 @@ struct WholeExchange {
     for (int rank = 0; rank < form.world_size; ++rank) {
       const auto out = arena.add_random(rows * form.head_dim, form.dtype);
       const auto lse = arena.add_random(rows, form.lse_dtype, 5.0f);
+      for (std::size_t i = rank; i < rows; i += 5) {  // some of each kind that is no number
+        const float value = i % 3 == 0 ? NAN : i % 3 == 1 ? INFINITY : -INFINITY;
+        store_element(arena.host() + lse, form.lse_dtype, i, value);
+      }
       const auto state = arena.add(sizeof(ExchangeState));
       const ExchangeState begin{form.epoch, form.epoch, form.epoch, 0};
       std::memcpy(arena.host() + state, &begin, sizeof(begin));
@@ -167,6 +172,12 @@ struct WholeExchange {
       const auto combined_lse = arena.add(rows / form.world_size * sizeof(float));
       ranks.push_back({out, lse, state, combined, combined_lse});
     }
+  }
+
+  // Tokens before heads, or heads before tokens.
+  HeadStrides result_strides() const {
+    if (num_blocks % 2 == 0) return token_major(form.heads_per_rank, form.head_dim);
+    return {0, form.head_dim, form.num_tokens * form.head_dim, 1, form.heads_per_rank};
   }
 
   DirectExchange::Params params(std::byte* base_address, int rank) const {
@@ -189,6 +200,7 @@ struct WholeExchange {
     params.publish.rank = rank;
     params.publish.num_slots = kSlots;
     params.publish.num_blocks = num_blocks;
+    params.publish.scope = scope;
     params.wait = {.state = state,
                    .signals = signals_at(rank),
                    .stores = nullptr,
@@ -197,9 +209,9 @@ struct WholeExchange {
                    .rank = rank,
                    .ubatch = 0,
                    .num_slots = kSlots,
-                   .num_blocks = num_blocks};
-    params.out = {base_address + own.combined, token_major(form.heads_per_rank, form.head_dim),
-                  form.dtype};
+                   .num_blocks = num_blocks,
+                   .scope = scope};
+    params.out = {base_address + own.combined, result_strides(), form.dtype};
     params.lse = reinterpret_cast<float*>(base_address + own.combined_lse);
     params.base = base;
     return params;
@@ -241,6 +253,7 @@ TEST_F(DirectKernels, ExchangeInOneNodeLeavesTheHostsSlotsAndEpochsAndAgreesOnTh
     WholeExchange whole{.form = exchange,
                         .num_blocks = 1 + variant % 8,
                         .base = variant % 2 == 0 ? LseBase::kE : LseBase::kTwo,
+                        .scope = variant % 3 == 0 ? FlagScope::kSystem : FlagScope::kGpu,
                         .abort = abort};
     whole.add_to(arena);
     for (int times = 0; times < 3; ++times) {

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "tests/cuda/arena.hpp"
+#include "tests/cuda/close.hpp"
 
 namespace dcp {
 namespace {
@@ -95,22 +96,53 @@ TEST_F(MovingKernels, PackLeavesTheHostsBytesForEveryShapeAndStride) {
   }
 }
 
-TEST_F(MovingKernels, MaskFindsTheRequestOfEveryRowAmongThousands) {
+TEST_F(MovingKernels, MaskLeavesTheHostsBytes) {
+  for (const DType dtype : kDTypes) {
+    for (const int heads : {1, 5, 200}) {
+      Arena arena;
+      const std::int64_t tokens = 70;
+      const auto empty_ranks = arena.add_empty_ranks(tokens);
+      const auto lse = arena.add_random(static_cast<std::size_t>(tokens * heads), dtype, 5.0f);
+      const auto masked = arena.add(static_cast<std::size_t>(tokens * heads) * sizeof(float));
+      const auto gpu = run_both<EmptyShardMask>(arena, [&](std::byte* base) {
+        return EmptyShardMask::Params{
+            .lse = {base + lse, token_major(heads, 1), dtype},
+            .masked = reinterpret_cast<float*>(base + masked),
+            .empty = {reinterpret_cast<std::uint64_t*>(base + empty_ranks), 63},
+            .num_tokens = tokens,
+            .num_heads = heads};
+      });
+      ASSERT_EQ(first_difference(gpu, arena.host_bytes()), -1) << name(dtype) << " H " << heads;
+    }
+  }
+}
+
+// A merge with new tokens depends on whether the row has one.
+TEST_F(MovingKernels, MergeFindsTheRequestOfEveryRowAmongThousands) {
   for (const int num_requests : {0, 1, 2, 31, 32, 33, 1000, 1025, 5000}) {
     Arena arena;
     const std::int64_t tokens = 700;
-    constexpr int kHeads = 5;
+    constexpr int kHeads = 2, kDim = 8;
+    constexpr std::size_t kRows = 700 * kHeads;
     const BatchOffsets batch = add_batch(arena, tokens, num_requests);
-    const auto lse = arena.add_random(tokens * kHeads, DType::kFp16, 5.0f);
-    const auto masked = arena.add(tokens * kHeads * 4);
-    const auto gpu = run_both<EmptyShardMask>(arena, [&](std::byte* base) {
-      return EmptyShardMask::Params{.lse = {base + lse, token_major(kHeads, 1), DType::kFp16},
-                                    .masked = reinterpret_cast<float*>(base + masked),
-                                    .batch = batch.at(base),
-                                    .num_tokens = tokens,
-                                    .num_heads = kHeads};
+    const auto states = arena.add_random(2 * kRows * kDim, DType::kFp32);
+    const auto lses = arena.add_random(2 * kRows, DType::kFp32);
+    const auto merged = arena.add(kRows * kDim * sizeof(float));
+    const auto gpu = run_both<MergeStates>(arena, [&](std::byte* base) {
+      const auto* lse_at = reinterpret_cast<float*>(base + lses);
+      return MergeStates::Params{.context_out = base + states,
+                                 .context_lse = lse_at,
+                                 .new_out = base + states + kRows * kDim * sizeof(float),
+                                 .new_lse = lse_at + kRows,
+                                 .out = {base + merged, token_major(kHeads, kDim), DType::kFp32},
+                                 .lse = nullptr,
+                                 .batch = batch.at(base),
+                                 .num_tokens = tokens,
+                                 .num_heads = kHeads,
+                                 .head_dim = kDim,
+                                 .base = LseBase::kE};
     });
-    ASSERT_EQ(first_difference(gpu, arena.host_bytes()), -1) << num_requests;
+    expect_close(&gpu[merged], arena.host() + merged, DType::kFp32, kRows * kDim, 1e-6, "merge");
   }
 }
 
