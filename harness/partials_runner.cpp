@@ -169,10 +169,9 @@ class PartialsStep {
 
   Partials partials_view() const {
     const bool masks = partials_.query_start_loc.has_value();
-    return {
-        .out = {buffers_.at("partial_out"), partials_.out_strides, partials_.dtype},
-        .lse = {buffers_.at("partial_lse"), partials_.lse_strides, partials_.lse.dtype},
-        .empty_ranks = masks ? buffers_.at<std::uint64_t>("empty_ranks") : nullptr};
+    return {.out = {buffers_.at("partial_out"), partials_.out_strides, partials_.dtype},
+            .lse = {buffers_.at("partial_lse"), partials_.lse_strides, partials_.lse.dtype},
+            .empty_ranks = masks ? buffers_.at<std::uint64_t>("empty_ranks") : nullptr};
   }
 
   Combined combined_view() const {

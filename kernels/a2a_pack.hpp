@@ -2,9 +2,9 @@
 // lses (core/packed_rows.hpp). The empty-shard mask is fused: rows that are empty on this rank get
 // lse -inf, and carry whatever payload the attention left.
 //
-// Reads T * H * (D * e + lse size) + 8 * T bytes, writes T * H * (D * e + 4). Moves bits; only a 16-bit lse
-// is widened. Graph-safe: which rows are empty is read on the device. The caller's partial is not
-// written.
+// Reads T * H * (D * e + lse size) + 8 * T bytes, writes T * H * (D * e + 4). Moves bits; only a
+// 16-bit lse is widened. Graph-safe: which rows are empty is read on the device. The caller's
+// partial is not written.
 #pragma once
 
 #include <cstdint>

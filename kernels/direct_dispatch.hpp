@@ -2,9 +2,10 @@
 // rows of its heads and their lses. The empty-shard mask is fused: of rows that are empty on this
 // rank only the lse is sent, -inf.
 //
-// Reads T * H * (D * e + lse size) + 8 * T bytes, stores at most T * H * (D * e + 4), of which 1/N stays on
-// the rank. Moves bits; only a 16-bit lse is widened. Rows lie max_num_tokens apart, so that steps
-// of all sizes use the same slots. Graph-safe: epoch, slot and empty rows are read on the device.
+// Reads T * H * (D * e + lse size) + 8 * T bytes, stores at most T * H * (D * e + 4), of which 1/N
+// stays on the rank. Moves bits; only a 16-bit lse is widened. Rows lie max_num_tokens apart, so
+// that steps of all sizes use the same slots. Graph-safe: epoch, slot and empty rows are read on
+// the device.
 #pragma once
 
 #include <cstdint>

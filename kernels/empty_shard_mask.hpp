@@ -3,8 +3,8 @@
 // where the attention's is not fp32 [T, H] without gaps; else the lse is sent as it is, and the op
 // that takes it in masks (lse_correct.hpp).
 //
-// Reads T * H lses and 8 * T bytes, writes T * H * 4 bytes. Graph-safe: which rows are empty is read
-// on the device from persistent metadata.
+// Reads T * H lses and 8 * T bytes, writes T * H * 4 bytes. Graph-safe: which rows are empty is
+// read on the device from persistent metadata.
 #pragma once
 
 #include <cstdint>

@@ -77,8 +77,9 @@ __global__ void depart(const __grid_constant__ Params params,
   const int peer = static_cast<int>(threadIdx.x);
   if (peer >= params.world_size || mine.is_lost != 0) return;
   const std::uint32_t epoch = mine.epoch;
-  if (rendezvous.signals)
+  if (rendezvous.signals) {
     store_release(&params.mailboxes[peer]->departed[params.rank], epoch, kScope);
+  }
   if (!rendezvous.waits || wait_for(&mine.departed[peer], epoch, params)) return;
   lose(params, FaultKind::kPeerMissing, peer, epoch, static_cast<int>(params.kind), 1);
 }

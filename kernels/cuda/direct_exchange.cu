@@ -43,7 +43,7 @@ struct ExchangeRows {
     return static_cast<int>(row - token(row) * heads_per_rank.value());
   }
   __device__ std::uint32_t next_epoch(const ExchangeState& state) const {
-    return state.epoch == last_epoch ? 0 : state.epoch + 1;
+    return state.epoch >= last_epoch ? 0 : state.epoch + 1;
   }
   __device__ std::int64_t sent_row(const DirectDispatch::Params& send, std::uint32_t slot,
                                    std::uint32_t row) const {

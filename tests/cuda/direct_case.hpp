@@ -1,6 +1,8 @@
 // A direct exchange of ranks whose memory lies in one arena, for the host and the GPU.
 #pragma once
 
+#include <string>
+
 #include "kernels/exchange_state.hpp"
 #include "tests/cuda/arena.hpp"
 
@@ -100,5 +102,33 @@ struct Exchange {
             .dtype = dtype};
   }
 };
+
+// Few and many ranks, short and long rows, all dtypes: calls `body(arena, exchange)` for each.
+template <class Body>
+void for_each_exchange(const Body& body) {
+  int variant = 0;
+  for (const DType dtype : kDTypes) {
+    for (const int world_size : {2, 3, 8, 9, 16}) {
+      for (const int dim : {8, 24, 512, 576}) {
+        Exchange exchange{.world_size = world_size,
+                          .rank = variant % world_size,
+                          .heads_per_rank = 1 + variant % 3,
+                          .head_dim = dim,
+                          .num_tokens = 1 + variant % 7,
+                          .max_num_tokens = 7 + variant % 2,
+                          .dtype = dtype,
+                          .lse_dtype = kDTypes[variant % 3],
+                          .epoch = 5u + static_cast<std::uint32_t>(variant % 2),
+                          .is_head_major = variant % 4 == 3};
+        ++variant;
+        Arena arena;
+        exchange.add_to(arena);
+        SCOPED_TRACE(std::string(name(dtype)) + " N " + std::to_string(world_size) + " D " +
+                     std::to_string(dim) + " T " + std::to_string(exchange.num_tokens));
+        body(arena, exchange);
+      }
+    }
+  }
+}
 
 }  // namespace dcp

@@ -5,35 +5,7 @@
 namespace dcp {
 namespace {
 
-class DirectKernels : public GpuTest {
- protected:
-  template <class Body>
-  static void for_each_exchange(const Body& body) {
-    int variant = 0;
-    for (const DType dtype : kDTypes) {
-      for (const int world_size : {2, 3, 8, 9, 16}) {
-        for (const int dim : {8, 24, 512, 576}) {
-          Exchange exchange{.world_size = world_size,
-                            .rank = variant % world_size,
-                            .heads_per_rank = 1 + variant % 3,
-                            .head_dim = dim,
-                            .num_tokens = 1 + variant % 7,
-                            .max_num_tokens = 7 + variant % 2,
-                            .dtype = dtype,
-                            .lse_dtype = kDTypes[variant % 3],
-                            .epoch = 5u + static_cast<std::uint32_t>(variant % 2),
-                            .is_head_major = variant % 4 == 3};
-          ++variant;
-          Arena arena;
-          exchange.add_to(arena);
-          SCOPED_TRACE(std::string(name(dtype)) + " N " + std::to_string(world_size) + " D " +
-                       std::to_string(dim) + " T " + std::to_string(exchange.num_tokens));
-          body(arena, exchange);
-        }
-      }
-    }
-  }
-};
+class DirectKernels : public GpuTest {};
 
 TEST_F(DirectKernels, DispatchStoresTheHostsBytesIntoEveryRanksSlot) {
   for_each_exchange([](Arena& arena, const Exchange& exchange) {

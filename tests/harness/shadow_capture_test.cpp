@@ -74,7 +74,7 @@ TEST(ShadowCapture, NumberThatFollowsTheHostIsFound) {
     EXPECT_EQ(finding.kind, "frozen_host_value");
     ops.push_back(finding.node);
   }
-  EXPECT_THAT(ops, ElementsAre("mla_attention", "a2a_pack"));
+  EXPECT_THAT(ops, ElementsAre("mla_attention"));
 }
 
 TEST(ShadowCapture, PointerThatIsNotDeclaredIsFound) {
