@@ -68,7 +68,9 @@ std::string ranks_text(const std::vector<int>& ranks, const std::string& one,
   return text + " " + (ranks.size() == 1 ? one : many);
 }
 
-ProcessRounds::ProcessRounds(std::chrono::milliseconds wait_bound) : wait_bound_(wait_bound) {
+ProcessRounds::ProcessRounds(std::chrono::milliseconds wait_bound,
+                             std::chrono::milliseconds work_bound)
+    : wait_bound_(wait_bound), work_bound_(work_bound) {
   if (!ProcessGroup::get().is_broken()) return;
   throw Failure("rank_lost", -1, "a rank was lost in a run before this one: none can be started");
 }
@@ -79,12 +81,12 @@ void ProcessRounds::require_going_on() const {
 
 ProcessRounds::Clock::time_point ProcessRounds::end_of_work() const {
   const auto now = Clock::now();
-  return now + wait_bound_ + kGrace + kSlowness * (now - last_met_);
+  return now + wait_bound_ + work_bound_ + kGrace + kSlowness * (now - last_met_);
 }
 
-// A process without a fault waits until one that has some has found it.
+// Another process may still be at work before it begins to wait, and waits until it finds a fault.
 ProcessRounds::Clock::time_point ProcessRounds::end_of_wait() const {
-  return Clock::now() + wait_bound_ + kGrace;
+  return end_of_work() + wait_bound_;
 }
 
 // What every process gave. Failure rank_lost, for good, where one does not answer; where what they

@@ -22,9 +22,10 @@ class ProcessRounds {
   using Clock = std::chrono::steady_clock;
   using OfProcesses = std::vector<std::vector<std::byte>>;
 
-  // `wait_bound` is of a wait for another process that is at the same place. Failure rank_lost
+  // `wait_bound` is of a wait for another process that is at the same place, `work_bound` of what
+  // one of them may do alone between two rounds, however fast the others are. Failure rank_lost
   // where a run before this one lost somebody.
-  explicit ProcessRounds(std::chrono::milliseconds wait_bound);
+  ProcessRounds(std::chrono::milliseconds wait_bound, std::chrono::milliseconds work_bound);
 
   // Failure rank_lost, as it was thrown first, from then on.
   bool is_over() const { return over_.has_value(); }
@@ -33,7 +34,7 @@ class ProcessRounds {
 
   // When a process is lost that has not come: others may still be at work that this one has done.
   Clock::time_point end_of_work() const;
-  // As above, of a wait for the GPU that begins now.
+  // As above, where each then waits for its GPU.
   Clock::time_point end_of_wait() const;
 
   // What every process gave, in their order.
@@ -47,6 +48,7 @@ class ProcessRounds {
   OfProcesses meet(std::span<const std::byte> mine, Clock::time_point end, bool says_why);
 
   std::chrono::milliseconds wait_bound_;
+  std::chrono::milliseconds work_bound_;
   Clock::time_point last_met_ = Clock::now();
   std::optional<Failure> over_;
 };

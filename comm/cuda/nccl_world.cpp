@@ -21,8 +21,8 @@ namespace dcp {
 namespace {
 
 constexpr std::chrono::minutes kWaitBound{1};
-// Beyond the bound, for the start of CUDA and NCCL, and for a rank's program: the data of a step
-// and a capture of all layers take their time.
+// Beyond the bound, for the start of CUDA and NCCL, and for what a rank does between two rounds:
+// the data of a step, a capture of all layers and the checks on the host take their time.
 constexpr std::chrono::minutes kStartBound{1};
 constexpr std::chrono::minutes kProgramBound{10};
 // Of a call that ends what is in progress, and of the end.
@@ -68,7 +68,7 @@ struct NcclWorld::RankState {
 NcclWorld::NcclWorld(int world_size, int num_communicators, std::chrono::milliseconds wait_bound)
     : world_size_(world_size),
       wait_bound_(wait_bound.count() > 0 ? wait_bound : kWaitBound),
-      rounds_(wait_bound_) {
+      rounds_(wait_bound_, kProgramBound) {
   nccl_or_refuse();
   const ProcessGroup& group = ProcessGroup::get();
   const int gpus = num_gpus();

@@ -1,11 +1,13 @@
-// lost_process VICTIM kill|stop|throw|none: processes that meet in rounds; after the third,
-// process VICTIM is killed, stopped, or throws. Ends as dcpsim
+// lost_process VICTIM kill|stop|throw|slow|none: processes that meet in rounds; after the third,
+// process VICTIM is killed, stopped, throws, or works longer than a wait may last. Ends as dcpsim
 // does: the process that reports prints why the rounds ended.
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "comm/process_group.hpp"
@@ -15,10 +17,13 @@ namespace {
 
 constexpr int kNumRounds = 6;
 constexpr std::chrono::milliseconds kWaitBound{300};
+constexpr std::chrono::seconds kWorkBound{8};
+constexpr std::chrono::seconds kSlowWork{13};  // more than the wait's bound and its grace of 10 s
 
 void suffer(const std::string& how) {
   if (how == "kill") raise(SIGKILL);
   if (how == "stop") raise(SIGSTOP);
+  if (how == "slow") std::this_thread::sleep_for(kSlowWork);
   if (how == "throw") throw dcp::Failure("deadlock", 0, "it waits for its peers");
 }
 
@@ -55,7 +60,7 @@ int main(int, char** argv) {
   int exit_code = 0;
   std::string said = "all rounds are done";
   try {
-    dcp::ProcessRounds rounds(kWaitBound);
+    dcp::ProcessRounds rounds(kWaitBound, kWorkBound);
     run_rounds(rounds, group.rank() == std::atoi(argv[1]), argv[2]);
   } catch (const dcp::Failure& failure) {
     said = failure.kind() + ": " + failure.why();
