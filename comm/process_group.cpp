@@ -181,11 +181,22 @@ std::vector<std::optional<ProcessGroup::Bytes>> ProcessGroup::all_gather(
   return all;
 }
 
+std::string ProcessGroup::silent_text() const {
+  std::string ranks;
+  for (std::size_t i = 0; i < is_silent_.size(); ++i) {
+    if (is_silent_[i]) ranks += " " + std::to_string(i);
+  }
+  return "dcpsim: failure rank_lost: no answer from:" + ranks;
+}
+
 void ProcessGroup::leave(int exit_code) const {
   std::fflush(nullptr);
   if (is_broken_) {
     if (size_ > 1) {
-      if (!is_speaker()) std::this_thread::sleep_for(kReportBound);
+      if (!is_speaker()) {
+        std::this_thread::sleep_for(kReportBound);
+        std::fputs((silent_text() + '\n').c_str(), stderr);  // the speaker has not ended all
+      }
       MPI_Abort(MPI_COMM_WORLD, exit_code);
     }
     _exit(exit_code);

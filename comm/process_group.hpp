@@ -34,9 +34,8 @@ class ProcessGroup {
   std::vector<std::optional<Bytes>> all_gather(std::span<const std::byte> mine,
                                                Clock::time_point end);
 
-  // The group cannot meet any more: somebody is silent, or this process has calls that hang.
+  // The group cannot meet any more: somebody is silent.
   bool is_broken() const { return is_broken_; }
-  void mark_broken() { is_broken_ = true; }
 
   // The process that tells what happened: the first one that was heard.
   bool is_speaker() const;
@@ -53,6 +52,7 @@ class ProcessGroup {
   struct Exchange;
 
   ProcessGroup();
+  std::string silent_text() const;
   ~ProcessGroup();
 
   int rank_ = 0;

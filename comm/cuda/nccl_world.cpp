@@ -129,7 +129,13 @@ void NcclWorld::connect(int num_communicators) {
   const ProcessGroup& group = ProcessGroup::get();
   for (int i = 0; i < num_communicators; ++i) {
     NcclUniqueId id{};
-    if (group.rank() == 0) check_nccl(nccl, nccl.get_unique_id(&id), "ncclGetUniqueId");
+    std::exception_ptr refused;
+    try {
+      if (group.rank() == 0) check_nccl(nccl, nccl.get_unique_id(&id), "ncclGetUniqueId");
+    } catch (...) {
+      refused = std::current_exception();
+    }
+    rounds_.agree(refused, rounds_.end_of_work() + kStartBound);
     const auto ids =
         rounds_.share(std::as_bytes(std::span(&id, 1)), rounds_.end_of_work() + kStartBound);
     std::memcpy(&id, ids.front().data(), sizeof(id));
