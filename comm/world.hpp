@@ -33,6 +33,10 @@ class World {
   // Whether buffers have bytes: nothing is ever run in a world without.
   virtual bool has_bytes() const { return true; }
 
+  // Whether a rank is gone for good, or a call that waits for it cannot be ended: from then on
+  // everything throws the Failure that said so first, and the run is over.
+  virtual bool is_over() const { return false; }
+
   // `of_ranks[r]` is what the process of rank r put there; afterwards it is so in every process.
   virtual void share(std::vector<std::vector<std::byte>>& /*of_ranks*/) {}
 

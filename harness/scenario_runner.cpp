@@ -30,7 +30,12 @@ std::vector<Step> default_steps(const Scenario& scenario) {
 
 void end_with(ScenarioReport& report, const std::exception& error) {
   report.status = Status::kError;
-  if (dynamic_cast<const InputError*>(&error) != nullptr) {
+  const auto* failure = dynamic_cast<const Failure*>(&error);
+  if (failure != nullptr) {  // of the ranks' start or end: no step has it
+    report.status = Status::kFail;
+    report.bad_input =
+        InputError({report.file}, "failure " + failure->kind() + ": " + failure->why()).what();
+  } else if (dynamic_cast<const InputError*>(&error) != nullptr) {
     report.bad_input = error.what();
   } else if (dynamic_cast<const StepError*>(&error) != nullptr) {  // before the first step
     report.bad_input = InputError({report.file}, error.what()).what();
@@ -56,10 +61,11 @@ ScenarioReport run_scenario(const Scenario& scenario, const Strategy& strategy,
       for (std::size_t i = 0; i < steps.size(); ++i) {
         const int index = static_cast<int>(i);
         runner.run(steps[i], index);
+        if (runner.is_over()) break;
         if (options.record == nullptr || runner.last_report().hazards.empty()) continue;
         options.record->views.push_back({index, runner.record()});
       }
-      runner.finish();
+      if (!runner.is_over()) runner.finish();
     } catch (const std::exception& error) {
       end_with(report, error);
     }

@@ -76,6 +76,7 @@ void Session::finish() {
   if (disturbances_ != nullptr) disturbances_->finish();
   awaited_sets_.finish();
   if (awaits_capture_) throw InputError(*awaits_capture_, "no capture follows this step");
+  any_process(*world_, false);  // whoever is lost after the last step is found here
 }
 
 void Session::defer(CheckedStep step, StepReport& report, Settled settled) {
@@ -170,6 +171,13 @@ bool Session::give_up(const Failure& failure) {
     each.settled();
   }
   return is_expected;
+}
+
+void Session::abandon(const Failure& failure) {
+  for (Deferred& each : std::exchange(deferred_, {})) {
+    each.report->failures.push_back({failure.kind(), failure.rank(), failure.why()});
+    each.settled();
+  }
 }
 
 }  // namespace dcp

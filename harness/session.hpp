@@ -77,6 +77,12 @@ class Session {
   // expect it, and have it in their reports.
   bool give_up(const Failure& failure);
 
+  // Whether a rank is gone for good: nothing can be run any more.
+  bool is_over() const { return world_->is_over(); }
+
+  // Then: the failure is that of all steps that were deferred too.
+  void abandon(const Failure& failure);
+
  private:
   void check_now(const CheckedStep& step, StepReport& report);
 

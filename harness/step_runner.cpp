@@ -43,6 +43,9 @@ void StepRunner::run(const Step& step, int index) {
   if (trace_ != nullptr) trace_->begin_step(index);
   try {
     perform(step, expectation_of(step, strategy_.name()), report);
+  } catch (const Failure& failure) {
+    if (!is_over()) throw;
+    end_with(failure, step, report);
   } catch (...) {
     report.status = Status::kError;
     throw;
@@ -72,6 +75,7 @@ void StepRunner::perform(const Step& step, const Expect& expect, StepReport& rep
     report.graph.clear();
     is_settled = true;
   } catch (const Failure& failure) {
+    if (is_over()) throw;
     is_settled = true;
     if (!session_.give_up(failure)) {
       report.failures.push_back({failure.kind(), failure.rank(), failure.why()});
@@ -81,6 +85,15 @@ void StepRunner::perform(const Step& step, const Expect& expect, StepReport& rep
   session_.end_step(step, report.error || !report.failures.empty());
   session_.settle();
   if (is_settled) hold_to_findings(step, expect, report);
+}
+
+// Where the run is over, nobody can be asked what else there is to say of the step.
+void StepRunner::end_with(const Failure& failure, const Step& step, StepReport& report) {
+  const bool is_deferred = session_.is_deferred(report);
+  session_.abandon(failure);
+  if (is_deferred) return;
+  report.failures.push_back({failure.kind(), failure.rank(), failure.why()});
+  hold_to_findings(step, expectation_of(step, strategy_.name()), report);
 }
 
 Coverage StepRunner::coverage() {

@@ -19,6 +19,9 @@ class StepRunner {
   // The report of a step that is not waited for is complete when something has drained.
   void run(const Step& step, int index);
 
+  // A rank was lost for good: no further step can run.
+  bool is_over() const { return session_.is_over(); }
+
   // Drains what is still pending. Throws InputError as run().
   void finish();
 
@@ -30,6 +33,7 @@ class StepRunner {
 
  private:
   void perform(const Step& step, const Expect& expect, StepReport& report);
+  void end_with(const Failure& failure, const Step& step, StepReport& report);
   void hold_to_findings(const Step& step, const Expect& expect, StepReport& report) const;
 
   const Scenario& scenario_;

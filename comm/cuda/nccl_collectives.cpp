@@ -44,7 +44,10 @@ NcclCollectives::NcclCollectives(const NcclApi& nccl, CudaRuntime& runtime, int 
              "ncclCommInitRank");
 }
 
-NcclCollectives::~NcclCollectives() { destroy(); }
+NcclCollectives::~NcclCollectives() {
+  destroy();
+  if (aborting_.joinable()) aborting_.join();
+}
 
 void NcclCollectives::destroy() {
   if (comm_ != nullptr) nccl_.comm_destroy(comm_);
@@ -52,7 +55,11 @@ void NcclCollectives::destroy() {
 }
 
 void NcclCollectives::abort() {
-  if (comm_ != nullptr) nccl_.comm_abort(comm_);
+  if (comm_ == nullptr) return;
+  aborting_ = std::thread([&nccl = nccl_, comm = comm_, device = runtime_.device()] {
+    cudaSetDevice(device);
+    nccl.comm_abort(comm);
+  });
   comm_ = nullptr;
 }
 

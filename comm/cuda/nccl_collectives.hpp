@@ -1,6 +1,8 @@
 // Collectives of one rank through NCCL: captured into graphs like kernels.
 #pragma once
 
+#include <thread>
+
 #include "comm/collectives.hpp"
 #include "comm/cuda/nccl_api.hpp"
 #include "runtime/cuda/cuda_runtime.hpp"
@@ -42,8 +44,12 @@ class NcclCollectives final : public Collectives {
   // One small collective of each kind, so that no connection is made during a capture.
   void warm_up();
 
+  // Waits for the graphs that hold the communicator.
   void destroy();
-  void abort();  // ends collectives in progress, here and, in time, at the peers
+
+  // Ends collectives in progress, here and, in time, at the peers. Does not wait: NCCL itself is
+  // done with it when no graph holds the communicator any more.
+  void abort();
 
   // "" while all is well, else NCCL's words.
   std::string async_error() const;
@@ -55,6 +61,7 @@ class NcclCollectives final : public Collectives {
   CudaRuntime& runtime_;
   int world_size_;
   NcclComm comm_ = nullptr;
+  std::thread aborting_;
 };
 
 }  // namespace dcp

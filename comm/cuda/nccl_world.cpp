@@ -12,6 +12,7 @@
 
 #include "comm/cuda/collective_faults.hpp"
 #include "comm/process_group.hpp"
+#include "comm/watchdog.hpp"
 #include "core/error.hpp"
 #include "runtime/cuda/cuda_error.hpp"
 
@@ -20,6 +21,12 @@ namespace dcp {
 namespace {
 
 constexpr std::chrono::minutes kWaitBound{1};
+// Beyond the bound, for the start of CUDA and NCCL, and for what a rank does between two rounds:
+// the data of a step, a capture of all layers and the checks on the host take their time.
+constexpr std::chrono::minutes kStartBound{1};
+constexpr std::chrono::minutes kProgramBound{10};
+// Of a call that ends what is in progress, and of the end.
+constexpr std::chrono::seconds kEndBound{30};
 
 const NcclApi& nccl_or_refuse() {
   std::string why;
@@ -44,20 +51,9 @@ void set_host_id(int rank, bool shares_gpu, bool one_host) {
   if (one_host) setenv("NCCL_SOCKET_IFNAME", "lo", 0);
 }
 
-// What a process says of a round: nothing, or the kind and the words of what it threw.
-std::string text_of(const std::exception_ptr& thrown) {
-  if (!thrown) return "";
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const StepError& error) {
-    return "S" + error.kind() + "\n" + error.why();
-  } catch (const Failure& failure) {
-    return "F" + failure.kind() + "\n" + failure.why();
-  } catch (const ApiError& error) {
-    return "S" + std::string(error.kind()) + "\n" + error.what();
-  } catch (const std::exception& error) {
-    return "Frank_lost\n" + std::string(error.what());
-  }
+// Of a program that ends without a report.
+std::string last_line(const ProcessRounds& rounds, const std::string& why) {
+  return "dcpsim: failure rank_lost: " + (rounds.is_over() ? rounds.why_over() : why);
 }
 
 }  // namespace
@@ -70,7 +66,9 @@ struct NcclWorld::RankState {
 };
 
 NcclWorld::NcclWorld(int world_size, int num_communicators, std::chrono::milliseconds wait_bound)
-    : world_size_(world_size), wait_bound_(wait_bound.count() > 0 ? wait_bound : kWaitBound) {
+    : world_size_(world_size),
+      wait_bound_(wait_bound.count() > 0 ? wait_bound : kWaitBound),
+      rounds_(wait_bound_, kProgramBound) {
   nccl_or_refuse();
   const ProcessGroup& group = ProcessGroup::get();
   const int gpus = num_gpus();
@@ -97,17 +95,33 @@ NcclWorld::NcclWorld(int world_size, int num_communicators, std::chrono::millise
   setenv("NCCL_RUNTIME_CONNECT", "0", 0);  // connect now, not during a capture
   ranks_.resize(static_cast<std::size_t>(num_local));
   threads_ = std::make_unique<RankThreads>(num_local);
-  threads_->run([&](int i) {
-    const int device = (group.size() > 1 ? group.local_rank() : i) % gpus;
-    ranks_[static_cast<std::size_t>(i)] = std::make_unique<RankState>(first_rank_ + i, device);
-  });
-  connect(num_communicators);
+  try {
+    run_round(
+        [&](int i) {
+          const int device = (group.size() > 1 ? group.local_rank() : i) % gpus;
+          ranks_[static_cast<std::size_t>(i)] =
+              std::make_unique<RankState>(first_rank_ + i, device);
+        },
+        {"the start of CUDA", kStartBound});
+    connect(num_communicators);
+  } catch (...) {
+    close();
+    throw;
+  }
 }
 
-NcclWorld::~NcclWorld() {
+NcclWorld::~NcclWorld() { close(); }
+
+void NcclWorld::close() {
+  const Watchdog bound(kEndBound, last_line(rounds_, "NCCL does not give up its communicators"),
+                       &ProcessGroup::abandon);
   for (const auto& rank : ranks_) {
-    for (const auto& communicator : rank->owned) communicator->destroy();
+    if (rank == nullptr) continue;
+    for (const auto& communicator : rank->owned) {
+      rounds_.is_over() ? communicator->abort() : communicator->destroy();
+    }
   }
+  ranks_.clear();
 }
 
 void NcclWorld::connect(int num_communicators) {
@@ -115,13 +129,24 @@ void NcclWorld::connect(int num_communicators) {
   const ProcessGroup& group = ProcessGroup::get();
   for (int i = 0; i < num_communicators; ++i) {
     NcclUniqueId id{};
-    if (group.rank() == 0) check_nccl(nccl, nccl.get_unique_id(&id), "ncclGetUniqueId");
-    group.broadcast(std::as_writable_bytes(std::span(&id, 1)));
-    run_on_all([&](RankState& rank) {
-      rank.owned.push_back(std::make_unique<NcclCollectives>(nccl, rank.runtime, world_size_, id));
-      rank.communicators.push_back(rank.owned.back().get());
-      rank.owned.back()->warm_up();
-    });
+    std::exception_ptr refused;
+    try {
+      if (group.rank() == 0) check_nccl(nccl, nccl.get_unique_id(&id), "ncclGetUniqueId");
+    } catch (...) {
+      refused = std::current_exception();
+    }
+    rounds_.agree(refused, rounds_.end_of_work() + kStartBound);
+    const auto ids =
+        rounds_.share(std::as_bytes(std::span(&id, 1)), rounds_.end_of_work() + kStartBound);
+    std::memcpy(&id, ids.front().data(), sizeof(id));
+    run_on_all(
+        [&](RankState& rank) {
+          rank.owned.push_back(
+              std::make_unique<NcclCollectives>(nccl, rank.runtime, world_size_, id));
+          rank.communicators.push_back(rank.owned.back().get());
+          rank.owned.back()->warm_up();
+        },
+        {"ncclCommInitRank and the first collectives", kStartBound});
     drain();
   }
 }
@@ -130,66 +155,95 @@ bool NcclWorld::has_rank(int rank) const {
   return rank >= first_rank_ && rank < first_rank_ + static_cast<int>(ranks_.size());
 }
 
-void NcclWorld::run_on_all(const std::function<void(RankState&)>& program) {
+// A call that waits for another rank keeps a program from coming back: the queue of a GPU that is
+// full, a connection that a peer does not answer.
+void NcclWorld::run_round(const std::function<void(int)>& program, const Work& work) {
+  rounds_.require_going_on();
   std::mutex mutex;
   std::exception_ptr first;
-  threads_->run([&](int i) {
+  const std::function<void(int)> of_thread = [&](int i) {
     try {
-      program(*ranks_[static_cast<std::size_t>(i)]);
+      program(i);
     } catch (...) {
       const std::lock_guard lock(mutex);
       if (!first) first = std::current_exception();
     }
-  });
-  agree(first);
-}
-
-// Throws in every process what the first one that fell short threw.
-void NcclWorld::agree(const std::exception_ptr& thrown) {
-  const std::string mine = text_of(thrown);
-  const auto all = ProcessGroup::get().all_gather(std::as_bytes(std::span(mine)));
-  for (std::size_t process = 0; process < all.size(); ++process) {
-    const std::string said(reinterpret_cast<const char*>(all[process].data()), all[process].size());
-    if (said.empty()) continue;
-    abort();
-    if (thrown) std::rethrow_exception(thrown);
-    const std::size_t end = said.find('\n');
-    const std::string kind = said.substr(1, end - 1);
-    const std::string why = "process " + std::to_string(process) + ": " + said.substr(end + 1);
-    if (said[0] == 'S') throw StepError(kind, why);
-    throw Failure(kind, static_cast<int>(process), why);
+  };
+  threads_->begin(of_thread);
+  const bool is_back = threads_->wait_until(Clock::now() + wait_bound_ + work.bound);
+  std::unique_lock lock(mutex);
+  if (!is_back) {
+    const int rank = first_rank_ + threads_->running().front();
+    first = std::make_exception_ptr(
+        Failure("rank_lost", rank,
+                "rank " + std::to_string(rank) + " has not come back from " + work.what));
+  }
+  const std::exception_ptr thrown = first;
+  lock.unlock();
+  try {
+    rounds_.agree(thrown, rounds_.end_of_work());
+  } catch (const std::exception& error) {
+    end_collectives();
+    // The programs use what is on the callers' stacks: nothing may be unwound under them.
+    if (!is_back && !threads_->wait_until(Clock::now() + kEndBound)) {
+      ProcessGroup::abandon(std::string("dcpsim: failure rank_lost: ") + error.what());
+    }
+    settle();
+    throw;
   }
 }
 
+void NcclWorld::run_on_all(const std::function<void(RankState&)>& program, const Work& work) {
+  run_round([&](int i) { program(*ranks_[static_cast<std::size_t>(i)]); }, work);
+}
+
 void NcclWorld::each_rank(const std::function<void(Rank&)>& program) {
-  run_on_all([&](RankState& state) {
-    Rank rank{.index = state.runtime.rank(),
-              .runtime = state.runtime,
-              .communicators = state.communicators};
-    program(rank);
-  });
+  run_on_all(
+      [&](RankState& state) {
+        Rank rank{.index = state.runtime.rank(),
+                  .runtime = state.runtime,
+                  .communicators = state.communicators};
+        program(rank);
+      },
+      {"what it enqueues", kProgramBound});
+}
+
+// Who waits, and who has nothing left to wait for: the one that the others miss.
+std::optional<Failure> NcclWorld::deadlock() const {
+  std::vector<int> waiting;
+  std::vector<int> idle;
+  for (const auto& rank : ranks_) {
+    (rank->runtime.is_idle() ? idle : waiting).push_back(rank->runtime.rank());
+  }
+  if (waiting.empty()) return std::nullopt;
+  std::string why = ranks_text(waiting, "waits", "wait") + " for peers for " +
+                    std::to_string(wait_bound_.count()) + " ms";
+  if (!idle.empty()) why += ", " + ranks_text(idle, "has", "have") + " nothing left to do";
+  return Failure("deadlock", waiting.front(), why);
 }
 
 // Collectives of NCCL wait for ever: the host looks at the clock.
 void NcclWorld::wait_for_streams() {
-  const auto end = std::chrono::steady_clock::now() + wait_bound_;
+  const auto end = Clock::now() + wait_bound_;
   for (const auto& rank : ranks_) {
     while (!rank->runtime.is_idle()) {
       for (const auto& communicator : rank->owned) {
         const std::string error = communicator->async_error();
-        if (!error.empty()) throw Failure("rank_lost", rank->runtime.rank(), error);
+        if (error.empty()) continue;
+        const int index = rank->runtime.rank();
+        throw Failure("rank_lost", index,
+                      "rank " + std::to_string(index) + " has lost a peer: " + error);
       }
-      if (std::chrono::steady_clock::now() > end) {
-        throw Failure("deadlock", rank->runtime.rank(),
-                      "rank " + std::to_string(rank->runtime.rank()) + " waits for its peers for " +
-                          std::to_string(wait_bound_.count()) + " ms");
-      }
+      const auto found = Clock::now() > end ? deadlock() : std::nullopt;
+      if (found) throw Failure(*found);
       std::this_thread::yield();
     }
   }
 }
 
 void NcclWorld::drain() {
+  rounds_.require_going_on();
+  const auto end = rounds_.end_of_wait();
   std::exception_ptr thrown;
   try {
     wait_for_streams();
@@ -200,20 +254,39 @@ void NcclWorld::drain() {
   } catch (...) {
     thrown = std::current_exception();
   }
-  agree(thrown);
+  try {
+    rounds_.agree(thrown, end);
+  } catch (...) {
+    end_collectives();
+    settle();
+    throw;
+  }
 }
 
 // After this nothing waits any more, and the communicators are gone: later collectives are refused.
-void NcclWorld::abort() {
+void NcclWorld::end_collectives() {
   for (const auto& rank : ranks_) {
     if (rank == nullptr) continue;
-    for (const auto& communicator : rank->owned) {
-      if (!rank->runtime.is_idle()) communicator->abort();
+    bool is_idle = false;
+    try {
+      is_idle = rank->runtime.is_idle();
+    } catch (const std::exception&) {
+      // A GPU that has stopped; its peers wait.
     }
+    if (is_idle) continue;
+    for (const auto& communicator : rank->owned) communicator->abort();
+  }
+}
+
+void NcclWorld::settle() {
+  const Watchdog bound(kEndBound, last_line(rounds_, "collectives of NCCL cannot be ended"),
+                       &ProcessGroup::abandon);
+  for (const auto& rank : ranks_) {
+    if (rank == nullptr) continue;
     try {
       rank->runtime.synchronize();
     } catch (const std::exception&) {
-      // The reason for the abort is the one to report.
+      // What went wrong before is what is reported.
     }
   }
 }
@@ -228,9 +301,9 @@ void NcclWorld::destroy_communicators() {
 }
 
 void NcclWorld::share(std::vector<std::vector<std::byte>>& of_ranks) {
-  const ProcessGroup& group = ProcessGroup::get();
-  if (group.size() == 1) return;
-  of_ranks = group.all_gather(of_ranks.at(static_cast<std::size_t>(first_rank_)));
+  if (ProcessGroup::get().size() == 1) return;
+  of_ranks =
+      rounds_.share(of_ranks.at(static_cast<std::size_t>(first_rank_)), rounds_.end_of_work());
 }
 
 }  // namespace dcp

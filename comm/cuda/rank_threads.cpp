@@ -1,8 +1,10 @@
 #include "comm/cuda/rank_threads.hpp"
 
+#include <algorithm>
+
 namespace dcp {
 
-RankThreads::RankThreads(int count) {
+RankThreads::RankThreads(int count) : is_running_(static_cast<std::size_t>(count)) {
   for (int rank = 0; rank < count; ++rank) threads_.emplace_back([this, rank] { work(rank); });
 }
 
@@ -17,12 +19,32 @@ RankThreads::~RankThreads() {
 }
 
 void RankThreads::run(const std::function<void(int)>& program) {
+  begin(program);
   std::unique_lock lock(mutex_);
+  done_.wait(lock, [&] { return num_running_ == 0; });
+}
+
+void RankThreads::begin(const std::function<void(int)>& program) {
+  const std::lock_guard lock(mutex_);
   program_ = &program;
   num_running_ = static_cast<int>(threads_.size());
+  std::fill(is_running_.begin(), is_running_.end(), 1);
   ++round_;
   begun_.notify_all();
-  done_.wait(lock, [&] { return num_running_ == 0; });
+}
+
+bool RankThreads::wait_until(Clock::time_point end) {
+  std::unique_lock lock(mutex_);
+  return done_.wait_until(lock, end, [&] { return num_running_ == 0; });
+}
+
+std::vector<int> RankThreads::running() {
+  const std::lock_guard lock(mutex_);
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < is_running_.size(); ++rank) {
+    if (is_running_[rank] != 0) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
 }
 
 void RankThreads::work(int rank) {
@@ -36,6 +58,7 @@ void RankThreads::work(int rank) {
     lock.unlock();
     program(rank);
     lock.lock();
+    is_running_[static_cast<std::size_t>(rank)] = 0;
     if (--num_running_ == 0) done_.notify_one();
   }
 }

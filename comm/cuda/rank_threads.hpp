@@ -1,6 +1,7 @@
 // One thread for each rank, for the life of a world.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
@@ -12,6 +13,8 @@ namespace dcp {
 
 class RankThreads {
  public:
+  using Clock = std::chrono::steady_clock;
+
   explicit RankThreads(int count);
   RankThreads(const RankThreads&) = delete;
   RankThreads& operator=(const RankThreads&) = delete;
@@ -19,6 +22,12 @@ class RankThreads {
 
   // Calls `program(rank)`, which must not throw, on every thread and waits for all.
   void run(const std::function<void(int)>& program);
+
+  // The two halves of run(): `program` lives until all have come back from it.
+  void begin(const std::function<void(int)>& program);
+  bool wait_until(Clock::time_point end);  // whether all have come back
+
+  std::vector<int> running();  // the ranks that have not come back
 
  private:
   void work(int rank);
@@ -29,6 +38,7 @@ class RankThreads {
   const std::function<void(int)>* program_ = nullptr;  // null: the threads end
   std::uint64_t round_ = 0;
   int num_running_ = 0;
+  std::vector<char> is_running_;  // of each rank
   std::vector<std::thread> threads_;
 };
 
