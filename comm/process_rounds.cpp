@@ -89,6 +89,10 @@ ProcessRounds::Clock::time_point ProcessRounds::end_of_wait() const {
   return end_of_work() + wait_bound_;
 }
 
+ProcessRounds::Clock::time_point ProcessRounds::end_of_vain_wait() const {
+  return Clock::now() + wait_bound_ + kGrace;
+}
+
 // What every process gave. Failure rank_lost, for good, where one does not answer; where what they
 // gave is why they fell short, that is part of the reason.
 ProcessRounds::OfProcesses ProcessRounds::meet(std::span<const std::byte> mine,

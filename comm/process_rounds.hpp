@@ -37,6 +37,9 @@ class ProcessRounds {
   // As above, where each then waits for its GPU.
   Clock::time_point end_of_wait() const;
 
+  // As above, of one that has waited for its GPU in vain: what the others do takes no longer.
+  Clock::time_point end_of_vain_wait() const;
+
   // What every process gave, in their order.
   OfProcesses share(std::span<const std::byte> mine, Clock::time_point end);
 

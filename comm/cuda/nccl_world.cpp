@@ -24,7 +24,7 @@ constexpr std::chrono::minutes kWaitBound{1};
 // Beyond the bound, for the start of CUDA and NCCL, and for what a rank does between two rounds:
 // the data of a step, a capture of all layers and the checks on the host take their time.
 constexpr std::chrono::minutes kStartBound{1};
-constexpr std::chrono::minutes kProgramBound{10};
+constexpr std::chrono::minutes kProgramBound{2};
 // Of a call that ends what is in progress, and of the end.
 constexpr std::chrono::seconds kEndBound{30};
 
@@ -255,7 +255,7 @@ void NcclWorld::drain() {
     thrown = std::current_exception();
   }
   try {
-    rounds_.agree(thrown, end);
+    rounds_.agree(thrown, thrown ? rounds_.end_of_vain_wait() : end);
   } catch (...) {
     end_collectives();
     settle();
