@@ -113,6 +113,7 @@ constexpr Kind kBuffers[] = {
     {"send", "packed rows on their way out"},
     {"recv", "packed rows that came in"},
     {"payload", "the direct exchange's slots of rows"},
+    {"lines", "the direct exchange's slots of lines, for few rows"},
     {"lse_slots", "the direct exchange's slots of lse"},
     {"signals", "the direct exchange's flags"},
     {"out", "the combined rows"},

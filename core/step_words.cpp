@@ -6,7 +6,7 @@ namespace {
 
 constexpr Kind kOperations[] = {
     {"attention", "mla_attention or gqa_attention, whichever the step has"},
-    {"combine", "a2a_combine, lse_correct or direct_exchange"},
+    {"combine", "a2a_combine, lse_correct, direct_exchange or direct_lines"},
     {"publish", "where a direct exchange sends its flags"},
     {"wait", "where a direct exchange waits for the peers' flags"},
     {"read", "where a direct exchange takes the rows"},
@@ -33,6 +33,7 @@ constexpr Kind kOperations[] = {
     {"direct_wait", "until the peers' flags are there"},
     {"direct_read", "the slots weighted and summed"},
     {"direct_exchange", "the combine in one node: form fused"},
+    {"direct_lines", "the same of one or two rows"},
     {"direct_query_advance", "the next epoch of the query gather"},
     {"direct_query_store", "query heads into the peers' buffers"},
     {"direct_query_publish", "the query gather's flags"},

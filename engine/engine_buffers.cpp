@@ -5,6 +5,7 @@
 #include "core/poison.hpp"
 #include "engine/engine_state.hpp"
 #include "engine/shared_values.hpp"
+#include "kernels/direct_lines.hpp"
 
 namespace dcp {
 
@@ -29,6 +30,9 @@ RowCount row_count(std::string_view name, const StepShape& shape, const Capacity
   if (name.starts_with("split_")) return {1, shape.num_splits * shape.num_tokens};
   if (name == "payload" || name == "lse_slots") {
     return {1, shape.direct.slots * shape.world_size * capacity.max_exchange_tokens};
+  }
+  if (name == "lines") {
+    return {1, shape.direct.slots * shape.world_size * kMaxLineTokens};
   }
   if (name == "kv_slots") return {1, shape.direct.slots * shape.kv_gather.tokens};
   if (name == "kv_gathered") return {shape.layers, shape.kv_gather.tokens};

@@ -5,6 +5,7 @@
 
 #include "kernels/direct_advance.hpp"
 #include "kernels/direct_exchange.hpp"
+#include "kernels/direct_lines.hpp"
 
 namespace dcp {
 
@@ -21,8 +22,13 @@ bool take_params(const GraphNode& node, typename O::Params& params) {
 bool take_advance(const GraphNode& node, DirectAdvance::Params& advance) {
   if (take_params<DirectAdvance>(node, advance)) return true;
   DirectExchange::Params exchange;
-  if (!take_params<DirectExchange>(node, exchange)) return false;
-  advance = {.state = exchange.publish.state, .num_slots = exchange.publish.num_slots};
+  if (take_params<DirectExchange>(node, exchange)) {
+    advance = {.state = exchange.publish.state, .num_slots = exchange.publish.num_slots};
+    return true;
+  }
+  DirectLines::Params lines;
+  if (!take_params<DirectLines>(node, lines)) return false;
+  advance = {.state = lines.state, .num_slots = lines.num_slots};
   return true;
 }
 

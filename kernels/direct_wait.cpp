@@ -16,6 +16,15 @@ const std::uint32_t* flags(const DirectWait::Params& params) {
 
 }  // namespace
 
+std::string wanted_text(int ubatch, std::uint32_t epoch, std::uint32_t num_slots) {
+  return "ubatch " + std::to_string(ubatch) + ", slot " +
+         std::to_string(slot_of(epoch, num_slots)) + ", wants epoch " + std::to_string(epoch);
+}
+
+std::string seen_text(int peer, std::uint32_t seen) {
+  return ", sees " + std::to_string(seen) + " of rank " + std::to_string(peer);
+}
+
 void DirectWait::accesses(const Params& params, std::vector<Access>& out) {
   declare(out, params.state, sizeof(ExchangeState), Mode::kRead, "state");
   declare(out, params.signals,
@@ -32,13 +41,10 @@ bool DirectWait::ready(const Params& params) {
 
 std::string DirectWait::waits_for(const Params& params) {
   const std::uint32_t epoch = params.state->epoch;
-  std::string text = "ubatch " + std::to_string(params.ubatch) + ", slot " +
-                     std::to_string(slot_of(epoch, params.num_slots)) + ", wants epoch " +
-                     std::to_string(epoch);
+  std::string text = wanted_text(params.ubatch, epoch, params.num_slots);
   for (int peer = 0; peer < params.world_size; ++peer) {
     const std::uint32_t flag = flags(params)[peer];
-    if (flag == epoch) continue;
-    text += ", sees " + std::to_string(flag) + " of rank " + std::to_string(peer);
+    if (flag != epoch) text += seen_text(peer, flag);
   }
   return text;
 }

@@ -20,6 +20,10 @@ struct WaitBound {
   std::int32_t max_blocks;  // of a kernel that waits: the others of the GPU have room beside them
 };
 
+// What a wait of an exchange says of itself, and of a peer whose flag is another epoch's.
+std::string wanted_text(int ubatch, std::uint32_t epoch, std::uint32_t num_slots);
+std::string seen_text(int peer, std::uint32_t seen);
+
 struct DirectWait {
   static constexpr std::string_view kName = "direct_wait";
   static constexpr std::string_view kStuckKind = "wait_timeout";

@@ -21,6 +21,10 @@ class RemoteStores {
   // `bytes` are copied now and reach `at` some time later, in any order with other addresses.
   virtual void store(StoreRoute route, void* at, const void* bytes, std::size_t size_bytes) = 0;
 
+  // As above, of bytes that the target polls: they are in effect when they get there, all at once.
+  virtual void store_polled(StoreRoute route, void* at, const void* bytes,
+                            std::size_t size_bytes) = 0;
+
   // Reaches `at` after everything that the rank stored before.
   virtual void store_release(StoreRoute route, std::uint32_t* at, std::uint32_t value) = 0;
 

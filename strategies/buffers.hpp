@@ -26,6 +26,7 @@ enum class Lifetime { kActivation, kWorkspace, kSymmetric };
 enum class Content {
   kRows,            // nothing yet
   kFlags,           // u32 [slots, blocks, N]
+  kLines,           // ExchangeLine [slots, ...]
   kState,           // an ExchangeState
   kPublishedState,  // the same, in which nobody counts what was consumed
 };

@@ -3,6 +3,7 @@
 // payload.
 #include "kernels/a2a_pack.hpp"
 #include "kernels/direct_exchange.hpp"
+#include "kernels/direct_lines.hpp"
 #include "strategies/direct_exchange.hpp"
 #include "strategies/registry.hpp"
 
@@ -32,6 +33,44 @@ void enqueue_alone(const Lane& lane, const StepShape& shape, const BufferSet& bu
                          .world_size = 1,
                          .layout = A2aLayout::kSplit});
   enqueue_direct_combine(lane, shape, buffers, combined);
+}
+
+// Few rows, in lines that are their own flags.
+bool has_lines(const StepShape& shape) {
+  return shape.world_size > 1 && shape.direct.form == DirectForm::kFused &&
+         shape.world_size <= kMaxLineRanks;
+}
+
+bool sends_lines(const StepShape& shape) {
+  return has_lines(shape) && shape.num_tokens <= kMaxLineTokens;
+}
+
+// Of rows that leave the rank.
+std::size_t bytes_per_token(const StepShape& shape) {
+  return static_cast<std::size_t>(shape.world_size - 1) * shape.heads_per_rank * shape.head_dim *
+         size_bytes(shape.dtype);
+}
+
+void enqueue_lines(const Lane& lane, const StepShape& shape, const BufferSet& buffers,
+                   const Partials& partials, const Combined& combined) {
+  const Exchange<> exchange(lane, shape, buffers, direct_names(shape));
+  lane.enqueue<DirectLines>({.out = partials.out,
+                             .lse = partials.lse,
+                             .lines = buffers.peers<ExchangeLine>("lines"),
+                             .state = exchange.state(),
+                             .empty = empty_rows(shape, partials),
+                             .stores = exchange.stores(),
+                             .bound = exchange.wait().bound,
+                             .combined = combined.out,
+                             .combined_lse = combined.lse,
+                             .num_tokens = shape.num_tokens,
+                             .num_heads = shape.num_heads,
+                             .head_dim = shape.head_dim,
+                             .world_size = shape.world_size,
+                             .rank = shape.rank,
+                             .ubatch = lane.ubatch,
+                             .num_slots = exchange.num_slots(),
+                             .base = shape.lse.base});
 }
 
 // The same exchange in one node; the peers' rows are combined where they lie.
@@ -81,7 +120,8 @@ class Direct final : public Strategy {
     const bool is_fused = shape.direct.form == DirectForm::kFused;
     const bool is_captured = lane.rank.runtime.is_capturing(lane.compute);
     if (is_fused && lane.rank.peers->may_wait_at_once(is_captured)) {
-      return enqueue_fused(lane, shape, buffers, partials, combined);
+      const bool is_small = sends_lines(shape);
+      return (is_small ? enqueue_lines : enqueue_fused)(lane, shape, buffers, partials, combined);
     }
     enqueue_direct_exchange(lane, shape, buffers, partials, combined);
   }
@@ -89,6 +129,8 @@ class Direct final : public Strategy {
   std::size_t egress_bytes(const StepShape& shape) const override {
     const Strategy& used = effective(shape);
     if (&used != this) return used.egress_bytes(shape);
+    const auto tokens = static_cast<std::size_t>(shape.num_tokens);
+    if (sends_lines(shape)) return tokens * bytes_per_token(shape) * kLineBytesPerByte;
     return static_cast<std::size_t>((shape.world_size - 1) * packed(shape).elements_per_peer()) *
            size_bytes(shape.dtype);
   }
@@ -96,8 +138,7 @@ class Direct final : public Strategy {
   std::size_t unsent_bytes_per_empty_row(const StepShape& shape) const override {
     const Strategy& used = effective(shape);
     if (&used != this) return used.unsent_bytes_per_empty_row(shape);
-    return static_cast<std::size_t>(shape.world_size - 1) * shape.heads_per_rank * shape.head_dim *
-           size_bytes(shape.dtype);
+    return sends_lines(shape) ? 0 : bytes_per_token(shape);
   }
 };
 
@@ -117,6 +158,15 @@ void plan_direct_exchange(const StepShape& shape, BufferPlan& plan) {
            {shape.direct.slots, shape.world_size, rows, shape.heads_per_rank},
            Lifetime::kSymmetric);
   plan_exchange(shape, direct_names(shape), plan);
+  if (has_lines(shape)) {
+    const auto num_rows = static_cast<std::size_t>(shape.direct.slots * kMaxLineTokens *
+                                                   shape.world_size * shape.heads_per_rank);
+    const auto row_bytes = static_cast<std::size_t>(shape.head_dim) * size_bytes(shape.dtype);
+    plan.add({.name = "lines",
+              .size_bytes = num_rows * row_bytes * kLineBytesPerByte,
+              .lifetime = Lifetime::kSymmetric,
+              .content = Content::kLines});
+  }
 }
 
 void enqueue_direct_combine(const Lane& lane, const StepShape& shape, const BufferSet& buffers,

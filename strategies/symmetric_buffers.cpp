@@ -1,8 +1,18 @@
 #include "strategies/symmetric_buffers.hpp"
 
 #include <algorithm>
+#include <cstddef>
+
+#include "kernels/direct_lines.hpp"
 
 namespace dcp {
+
+namespace {
+
+constexpr std::size_t kLineWords = sizeof(ExchangeLine) / sizeof(std::uint32_t);
+static_assert(offsetof(ExchangeLine, epoch) == sizeof(ExchangeLine) - sizeof(std::uint32_t));
+
+}  // namespace
 
 std::vector<BufferSet> allocate_symmetric(World& world, const BufferPlan& plan) {
   std::vector<BufferSet> sets(static_cast<std::size_t>(world.world_size()));
@@ -18,12 +28,14 @@ std::vector<std::uint32_t> content_at(const BufferSpec& spec, std::uint32_t epoc
                                       std::uint32_t num_slots) {
   if (is_state(spec.content)) return {epoch, epoch, epoch, 0, 0};
   if (spec.content == Content::kRows) return {};
-  const std::size_t world_size = spec.size_bytes / sizeof(std::uint32_t) / num_slots;
-  std::vector<std::uint32_t> flags;
-  for (std::uint32_t slot = 0; slot < num_slots; ++slot) {
-    flags.insert(flags.end(), world_size, flag_at_rest(epoch, slot, num_slots));
+  const std::size_t per_slot = spec.size_bytes / sizeof(std::uint32_t) / num_slots;
+  // The last word of a line is its flag.
+  const std::size_t step = spec.content == Content::kLines ? kLineWords : 1;
+  std::vector<std::uint32_t> words(per_slot * num_slots, 0u);
+  for (std::size_t i = step - 1; i < words.size(); i += step) {
+    words[i] = flag_at_rest(epoch, static_cast<std::uint32_t>(i / per_slot), num_slots);
   }
-  return flags;
+  return words;
 }
 
 void add_symmetric(const BufferPlan& plan, int rank, std::span<const BufferSet* const> sets,

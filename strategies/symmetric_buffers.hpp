@@ -14,7 +14,8 @@ namespace dcp {
 // The plan's symmetric buffers, one set for each rank. StepError backend_unavailable.
 std::vector<BufferSet> allocate_symmetric(World& world, const BufferPlan& plan);
 
-// What a buffer of flags or state holds where the last exchange was `epoch`; nothing for rows.
+// What a buffer of flags, lines or state holds where the last exchange was `epoch`; nothing for
+// rows.
 std::vector<std::uint32_t> content_at(const BufferSpec& spec, std::uint32_t epoch,
                                       std::uint32_t num_slots);
 

@@ -12,10 +12,14 @@ namespace {
 // Points of the direct exchanges, as `stall` names them.
 constexpr std::string_view kExchangePoints[] = {"publish", "wait", "read"};
 
+bool is_whole_exchange(std::string_view op) {
+  return op == "direct_exchange" || op == "direct_lines";
+}
+
 // Of two nodes, the first ends with its flags, and the other begins with its wait. An exchange in
 // one node is all of its points.
 bool is_exchange_point(std::string_view wanted, std::string_view op) {
-  if (op == "direct_exchange") return true;
+  if (is_whole_exchange(op)) return true;
   if (!op.starts_with("direct_")) return false;
   if (op.ends_with("_" + std::string(wanted))) return true;
   if (wanted == "publish") return op.ends_with("_send");
@@ -28,7 +32,7 @@ bool is_named(std::string_view wanted, std::string_view op) {
                         std::end(kExchangePoints);
   if (is_point) return is_exchange_point(wanted, op);
   if (wanted == "combine") {
-    return op == "a2a_combine" || op == "lse_correct" || op == "direct_exchange";
+    return op == "a2a_combine" || op == "lse_correct" || is_whole_exchange(op);
   }
   return wanted == op;
 }

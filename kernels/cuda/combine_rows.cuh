@@ -92,7 +92,7 @@ struct SpreadWords {
   }
 };
 
-// Four in a row, moved as one vector: rows are aligned, and made of whole vectors.
+// Four in a row, moved as one vector: rows are aligned, made of whole vectors, and read once.
 struct VectorWords {
   static constexpr int kWords = 4;
   template <class Row>
@@ -100,7 +100,7 @@ struct VectorWords {
                               std::uint32_t (&words)[kWords]) {
     uint4 vector{};
     if (is_rank && row.lane * kWords < row.num_words) {
-      vector = reinterpret_cast<const uint4*>(row.words(rank))[row.lane];
+      vector = __ldcs(reinterpret_cast<const uint4*>(row.words(rank)) + row.lane);
     }
     words[0] = vector.x;
     words[1] = vector.y;
@@ -114,8 +114,8 @@ struct VectorWords {
   }
 };
 
-// Up to kMaxRanks ranks, which are one group. Each lane has some words of the row, all of them in flight.
-// Starting from -0, which adding anything forgets, gives the bits of sum_rank_rows.
+// Up to kMaxRanks ranks, which are one group. Each lane has some words of the row, all of them in
+// flight. Starting from -0, which adding anything forgets, gives the bits of sum_rank_rows.
 template <LseBase kBase, class T, class Words, int kMaxRanks = kGroup, class Row>
 __device__ LseSum combine_group(const Row& row, int world_size) {
   constexpr int kWords = Words::kWords;

@@ -65,7 +65,7 @@ __device__ void send_vectors(const DirectDispatch::Params& send, const VectorRow
 #pragma unroll
     for (int rank = 0; rank < kMaxRanks; ++rank) {
       if (!is_sent(rank) || !vectors.has_lane()) continue;
-      ahead[rank] = *reinterpret_cast<const uint4*>(from + rank * vectors.peer_stride());
+      ahead[rank] = __ldcs(reinterpret_cast<const uint4*>(from + rank * vectors.peer_stride()));
     }
     if (lane < rows.world_size) {
       send.lse_slots.at[lane][first_sent + row] =

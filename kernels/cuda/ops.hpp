@@ -11,6 +11,7 @@
 #include "kernels/direct_advance.hpp"
 #include "kernels/direct_dispatch.hpp"
 #include "kernels/direct_exchange.hpp"
+#include "kernels/direct_lines.hpp"
 #include "kernels/direct_gather_ops.hpp"
 #include "kernels/direct_publish.hpp"
 #include "kernels/direct_read.hpp"
@@ -41,6 +42,7 @@ void launch(const A2aPack::Params& params, const Launch& at);
 void launch(const DirectAdvance::Params& params, const Launch& at);
 void launch(const DirectDispatch::Params& params, const Launch& at);
 void launch(const DirectExchange::Params& params, const Launch& at);
+void launch(const DirectLines::Params& params, const Launch& at);
 void launch(const DirectPublish::Params& params, const Launch& at);
 void launch(const DirectRead::Params& params, const Launch& at);
 void launch(const DirectReadRows::Params& params, const Launch& at);

@@ -11,7 +11,7 @@ struct Arrival {
   enum Kind : std::uint8_t {
     kLanding,  // it gets there; only an acquire makes it be in effect
     kEffect,   // it is in effect without one
-    kFlag,     // it gets there and is in effect
+    kFlag,     // it is polled: it gets there and is in effect
   };
   int from = 0;
   int to = 0;

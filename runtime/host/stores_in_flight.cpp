@@ -14,23 +14,29 @@ StoresInFlight::StoresInFlight(int world_size) : senders_(static_cast<std::size_
 }
 
 void StoresInFlight::store(StoreRoute route, void* at, const void* bytes, std::size_t size_bytes) {
-  add(route, at, static_cast<const std::byte*>(bytes), size_bytes, false);
+  add(route, at, bytes, size_bytes, Kind::kRows);
+}
+
+void StoresInFlight::store_polled(StoreRoute route, void* at, const void* bytes,
+                                  std::size_t size_bytes) {
+  add(route, at, bytes, size_bytes, Kind::kPolled);
 }
 
 void StoresInFlight::store_release(StoreRoute route, std::uint32_t* at, std::uint32_t value) {
-  add(route, at, reinterpret_cast<const std::byte*>(&value), sizeof(value), true);
+  add(route, at, &value, sizeof(value), Kind::kFlag);
 }
 
-void StoresInFlight::add(StoreRoute route, void* at, const std::byte* bytes, std::size_t size_bytes,
-                         bool is_flag) {
+void StoresInFlight::add(StoreRoute route, void* at, const void* bytes, std::size_t size_bytes,
+                         Kind kind) {
   Sender& sender = senders_[static_cast<std::size_t>(route.from)];
+  const auto* const from = static_cast<const std::byte*>(bytes);
   const std::int64_t number = sender.num_made++;
   auto& stores = sender.to[static_cast<std::size_t>(route.to)];
   stores.push_back({.number = number,
                     .at = static_cast<std::byte*>(at),
-                    .bytes = {bytes, bytes + size_bytes},
-                    .is_flag = is_flag});
-  if (!is_flag) sender.under_way.insert(number);
+                    .bytes = {from, from + size_bytes},
+                    .kind = kind});
+  if (kind != Kind::kFlag) sender.under_way.insert(number);
   const Candidate added{route.to, stores.size() - 1};
   if (!may_happen(sender, added)) return;
   sender.next.push_back(added);
@@ -53,7 +59,7 @@ void StoresInFlight::acquire(int rank) {
 bool StoresInFlight::may_happen(const Sender& sender, const Candidate& candidate) const {
   const auto& stores = sender.to[static_cast<std::size_t>(candidate.to)];
   const Store& store = stores[candidate.index];
-  if (store.is_flag && order_.release && !sender.under_way.empty() &&
+  if (store.kind == Kind::kFlag && order_.release && !sender.under_way.empty() &&
       *sender.under_way.begin() < store.number) {
     return false;
   }
@@ -73,9 +79,9 @@ Arrival StoresInFlight::at(std::size_t i) const {
   const auto [from, candidate] = find(i);
   const auto& stores = senders_[static_cast<std::size_t>(from)].to[candidate.to];
   const auto store = stores.begin() + static_cast<std::ptrdiff_t>(candidate.index);
-  const auto kind = store->is_flag    ? Arrival::kFlag
-                    : store->is_there ? Arrival::kEffect
-                                      : Arrival::kLanding;
+  const auto kind = store->kind != Kind::kRows ? Arrival::kFlag
+                    : store->is_there          ? Arrival::kEffect
+                                               : Arrival::kLanding;
   const bool holds_up = std::any_of(store + 1, stores.end(),
                                     [&](const Store& later) { return overlap(later, *store); });
   return {.from = from,
@@ -92,9 +98,9 @@ void StoresInFlight::happen(std::size_t i) {
   Sender& sender = senders_[static_cast<std::size_t>(from)];
   auto& stores = sender.to[static_cast<std::size_t>(candidate.to)];
   Store& store = stores[candidate.index];
-  if (!store.is_flag && !store.is_there) {
+  sender.under_way.erase(store.number);
+  if (store.kind == Kind::kRows && !store.is_there) {
     store.is_there = true;
-    sender.under_way.erase(store.number);
   } else {
     std::memcpy(store.at, store.bytes.data(), store.bytes.size());
     stores.erase(stores.begin() + static_cast<std::ptrdiff_t>(candidate.index));

@@ -4,7 +4,7 @@
 // find the old value until the target's rank acquires, or for some time more. The memory model
 // orders: stores of one rank to one address; a flag behind everything that its rank stored before
 // (release); loads behind the acquire of a flag, with all that got there before the flag. Flags are
-// polled: they are in effect when they get there.
+// polled, as is whatever says itself that it is there: they are in effect when they get there.
 #pragma once
 
 #include <cstdint>
@@ -27,6 +27,7 @@ class StoresInFlight final : public RemoteStores, public Arrivals {
   explicit StoresInFlight(int world_size);
 
   void store(StoreRoute route, void* at, const void* bytes, std::size_t size_bytes) override;
+  void store_polled(StoreRoute route, void* at, const void* bytes, std::size_t size_bytes) override;
   void store_release(StoreRoute route, std::uint32_t* at, std::uint32_t value) override;
   void acquire(int rank) override;
 
@@ -39,11 +40,12 @@ class StoresInFlight final : public RemoteStores, public Arrivals {
   void keep(const MemoryOrder& order) { order_ = order; }
 
  private:
+  enum class Kind { kRows, kPolled, kFlag };
   struct Store {
     std::int64_t number;  // of the sender's stores
     std::byte* at;
     std::vector<std::byte> bytes;
-    bool is_flag;
+    Kind kind;
     bool is_there = false;  // at the target, but not in effect
   };
   struct Candidate {
@@ -58,8 +60,7 @@ class StoresInFlight final : public RemoteStores, public Arrivals {
   };
 
   static bool overlap(const Store& a, const Store& b);
-  void add(StoreRoute route, void* at, const std::byte* bytes, std::size_t size_bytes,
-           bool is_flag);
+  void add(StoreRoute route, void* at, const void* bytes, std::size_t size_bytes, Kind kind);
   bool may_happen(const Sender& sender, const Candidate& candidate) const;
   void find_next(Sender& sender);
   std::pair<int, Candidate> find(std::size_t i) const;

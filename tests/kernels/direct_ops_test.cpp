@@ -68,6 +68,9 @@ class WrittenStores final : public RemoteStores {
   void store(StoreRoute route, void* at, const void*, std::size_t size_bytes) override {
     made.push_back({route.to, at, size_bytes, false});
   }
+  void store_polled(StoreRoute route, void* at, const void*, std::size_t size_bytes) override {
+    made.push_back({route.to, at, size_bytes, false});
+  }
   void store_release(StoreRoute route, std::uint32_t* at, std::uint32_t value) override {
     made.push_back({route.to, at, sizeof(value), true});
     released.push_back(value);

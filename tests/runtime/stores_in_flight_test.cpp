@@ -106,6 +106,26 @@ TEST_F(StoresInFlightTest, AFlagIsBehindAllThatItsRankStoredBeforeToWhomever) {
   EXPECT_EQ(b_, 8u);
 }
 
+TEST_F(StoresInFlightTest, WhatIsPolledIsInEffectWhenItGetsThereAndWaitsForNothing) {
+  store(0, 1, a_, 7);
+  const std::uint32_t value = 8;
+  stores_.store_polled({0, 1}, &b_, &value, sizeof(value));
+  flag(0, 1, flag_, 1);
+  EXPECT_EQ(happen(b_), Arrival::kFlag);
+  EXPECT_EQ(b_, 8u);
+  EXPECT_EQ(a_, 0u);
+  EXPECT_FALSE(may_happen(flag_));  // behind the store of a
+}
+
+TEST_F(StoresInFlightTest, AFlagIsBehindWhatIsPolledToo) {
+  const std::uint32_t value = 8;
+  stores_.store_polled({0, 1}, &b_, &value, sizeof(value));
+  flag(0, 1, flag_, 1);
+  EXPECT_FALSE(may_happen(flag_));
+  happen(b_);
+  EXPECT_TRUE(may_happen(flag_));
+}
+
 TEST_F(StoresInFlightTest, AFlagWaitsForNobodyElse) {
   store(2, 1, a_, 7);
   flag(0, 1, flag_, 1);

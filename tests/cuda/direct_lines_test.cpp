@@ -1,0 +1,88 @@
+// The direct exchange of few rows, in lines: what the GPU leaves beside what the host leaves.
+#include "tests/cuda/whole_exchange.hpp"
+
+namespace dcp {
+namespace {
+
+class DirectLinesKernel : public WholeExchangeTest {
+ protected:
+  // Four exchanges, so that each slot is used again.
+  void check(Arena& arena, const Exchange& form, int variant) {
+    WholeExchange exchange = whole(form, variant);
+    exchange.add_to(arena);
+    const std::size_t size = form.world_size * exchange.lines_of_a_rank() * sizeof(ExchangeLine);
+    for (int times = 0; times < 4; ++times) {
+      const auto gpu = exchange.run_on_gpu<DirectLines>(arena);
+      exchange.run_on_host<DirectLines>(arena);
+      ASSERT_EQ(arena.fault().kind, 0u) << describe(arena.fault());
+      EXPECT_EQ(std::memcmp(&gpu[exchange.lines], arena.host() + exchange.lines, size), 0)
+          << "lines";
+      compare_results(arena, gpu, exchange);
+      ASSERT_FALSE(HasFailure()) << "time " << times;
+    }
+  }
+};
+
+TEST_F(DirectLinesKernel, LeavesTheHostsLinesAndEpochsAndAgreesOnTheResult) {
+  int variant = 0;
+  for (const DType dtype : kDTypes) {
+    for (const int world_size : {2, 3, 4, 5, 7, 8}) {
+      for (const int dim : {8, 24, 72, 512, 1160}) {
+        const Layout& layout = kLayouts[(variant / 5 + variant) % std::size(kLayouts)];
+        Exchange exchange{.world_size = world_size,
+                          .rank = 0,
+                          .heads_per_rank = 1 + variant % 5,
+                          .head_dim = dim,
+                          .num_tokens = 1 + variant % 2,
+                          .max_num_tokens = 2,
+                          .dtype = dtype,
+                          .lse_dtype = kDTypes[variant % 3],
+                          .epoch = variant % 7 == 0 ? 0xFFFFFFFEu : 4u + variant % 2,
+                          .is_head_major = layout.is_head_major,
+                          .element_stride = layout.element_stride,
+                          .head_padding = layout.head_padding};
+        SCOPED_TRACE(std::string(name(dtype)) + " N " + std::to_string(world_size) + " D " +
+                     std::to_string(dim) + " T " + std::to_string(exchange.num_tokens) + ", " +
+                     layout.what);
+        Arena arena;
+        exchange.add_to(arena);
+        check(arena, exchange, variant);
+        if (HasFailure()) return;
+        ++variant;
+      }
+    }
+  }
+}
+
+TEST_F(DirectLinesKernel, ARankThatDoesNotComeIsNamedAndIsNotConsumed) {
+  Exchange form{.world_size = 2,
+                .rank = 0,
+                .heads_per_rank = 2,
+                .head_dim = 64,
+                .num_tokens = 1,
+                .max_num_tokens = 2,
+                .dtype = DType::kBf16,
+                .lse_dtype = DType::kFp32,
+                .epoch = 4,
+                .is_head_major = false};
+  Arena arena;
+  form.add_to(arena);
+  WholeExchange exchange = whole(form, 0);
+  exchange.add_to(arena);
+  const auto gpu = arena.on_gpu([&](std::byte* base_address, const Launch& at) {
+    DirectLines::Params params = exchange.line_params(base_address, 0);
+    params.bound.timeout_ns = 10'000'000;
+    launch(params, at);
+  });
+  ASSERT_EQ(arena.fault().kind, static_cast<std::uint32_t>(FaultKind::kFlagMissing));
+  const auto& values = arena.fault().values;  // peer, ubatch, slot, wanted epoch, seen epoch
+  EXPECT_EQ(std::vector<std::int64_t>(values, values + 5),
+            (std::vector<std::int64_t>{1, 0, 1, 5, 3}));
+  ExchangeState state;
+  std::memcpy(&state, &gpu[exchange.ranks[0].state], sizeof(state));
+  EXPECT_EQ(state.published, 5u);
+  EXPECT_EQ(last_consumed(state, kSlots), 4u);
+}
+
+}  // namespace
+}  // namespace dcp
