@@ -29,7 +29,7 @@ struct alignas(16) ExchangeLine {
 inline constexpr std::size_t kLineBytesPerByte = sizeof(ExchangeLine) / sizeof(ExchangeLine::bits);
 
 // With more rows or ranks flags are faster.
-inline constexpr std::int64_t kMaxLineTokens = 2;
+inline constexpr int kMaxLineTokens = 2;
 inline constexpr int kMaxLineRanks = 8;
 
 struct DirectLines {
@@ -73,8 +73,9 @@ struct SlotLines {
 
   DCP_HOST_DEVICE std::int64_t row(std::uint32_t slot, int sender, std::int64_t token,
                                    int head) const {
-    const std::int64_t of_sender = static_cast<std::int64_t>(slot) * world_size + sender;
-    return ((of_sender * kMaxLineTokens + token) * heads_per_rank + head) * per_row;
+    const auto of_sender = static_cast<std::int32_t>(slot) * world_size + sender;
+    const auto of_token = of_sender * kMaxLineTokens + static_cast<std::int32_t>(token);
+    return static_cast<std::int64_t>(of_token * heads_per_rank + head) * per_row;
   }
 };
 

@@ -26,7 +26,7 @@ constexpr std::chrono::minutes kWaitBound{1};
 constexpr std::chrono::minutes kStartBound{1};
 constexpr std::chrono::minutes kProgramBound{2};
 // Of a call that ends what is in progress, and of the end.
-constexpr std::chrono::seconds kEndBound{30};
+constexpr std::chrono::seconds kEndBound{10};
 
 const NcclApi& nccl_or_refuse() {
   std::string why;

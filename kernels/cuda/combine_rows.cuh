@@ -92,7 +92,7 @@ struct SpreadWords {
   }
 };
 
-// Four in a row, moved as one vector: rows are aligned, made of whole vectors, and read once.
+// Four in a row, moved as one vector: rows are aligned, and made of whole vectors.
 struct VectorWords {
   static constexpr int kWords = 4;
   template <class Row>
@@ -100,7 +100,7 @@ struct VectorWords {
                               std::uint32_t (&words)[kWords]) {
     uint4 vector{};
     if (is_rank && row.lane * kWords < row.num_words) {
-      vector = __ldcs(reinterpret_cast<const uint4*>(row.words(rank)) + row.lane);
+      vector = reinterpret_cast<const uint4*>(row.words(rank))[row.lane];
     }
     words[0] = vector.x;
     words[1] = vector.y;

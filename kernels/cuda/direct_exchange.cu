@@ -65,7 +65,7 @@ __device__ void send_vectors(const DirectDispatch::Params& send, const VectorRow
 #pragma unroll
     for (int rank = 0; rank < kMaxRanks; ++rank) {
       if (!is_sent(rank) || !vectors.has_lane()) continue;
-      ahead[rank] = __ldcs(reinterpret_cast<const uint4*>(from + rank * vectors.peer_stride()));
+      ahead[rank] = *reinterpret_cast<const uint4*>(from + rank * vectors.peer_stride());
     }
     if (lane < rows.world_size) {
       send.lse_slots.at[lane][first_sent + row] =
@@ -92,15 +92,19 @@ __device__ void send_elements(const DirectDispatch::Params& send, const Exchange
   }
 }
 
-// By a whole block, after its stores: whether the rows of all peers came.
+// By a whole block, after its stores: whether the rows of all peers came. Each warp looks for itself.
 __device__ bool meet_peers(const Params& params, std::uint32_t epoch, Fault* fault) {
   const auto block = static_cast<int>(blockIdx.x);
   ExchangeState& state = *params.publish.state;
   raise_flags(params.publish, epoch, block);
   if (thread_of_block() == kMaxPeers) begin_epoch(state, epoch);
-  const bool came = wait_for_flags(params.wait, epoch, fault, block);
-  if (!came && thread_of_block() == 0) atomicAdd(&state.num_lost, 1u);
-  return came;
+  bool came = true;
+  for (int peer = WarpTeam::lane(); peer < params.wait.world_size; peer += kWarp) {
+    came = came && wait_for_flag(params.wait, epoch, peer, fault, block);
+  }
+  if (!came) atomicAdd(&state.num_lost, 1u);
+  __syncwarp();
+  return __all_sync(~0u, came ? 1 : 0) != 0;
 }
 
 // What a row of the result is made of, in a slot of this rank and in its own partial; the lanes

@@ -55,14 +55,22 @@ using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>;
 struct LineRows {
   ExchangeRows rows;
   SlotLines slots;
-  bool has_pieces;  // the partial's rows are contiguous, and 8 bytes of them aligned
+  bool has_pieces;       // the partial's rows are contiguous, and 8 bytes of them aligned
+  bool has_plain_heads;  // of partial, lse and result: heads are not split over ranks
+
+  // The division that split heads need would take longer than all else before the first store.
+  __device__ std::int64_t offset(const HeadStrides& strides, std::int64_t token, int head) const {
+    if (has_plain_heads) return token * strides.token + head * strides.head;
+    return strides.offset(token, head);
+  }
 
   // The line-th 8 bytes of a row of the partial.
   template <class T>
   __device__ std::uint64_t bits(const ConstHeadRows& out, std::int64_t token, int head,
                                 int line) const {
     constexpr int kElements = kLineBytes / sizeof(T);
-    const auto* const row = static_cast<const Bits<T>*>(out.data) + out.strides.offset(token, head);
+    const auto* const row =
+        static_cast<const Bits<T>*>(out.data) + offset(out.strides, token, head);
     if (has_pieces) return reinterpret_cast<const std::uint64_t*>(row)[line];
     std::uint64_t bits = 0;
     for (int i = 0; i < kElements; ++i) {
@@ -88,7 +96,7 @@ __device__ void send_lines(const Params& params, const LineRows& lines, std::uin
       for (int peer = 0; peer < kMaxRanks; ++peer) {
         if (peer >= rows.world_size) continue;
         const int head = peer * lines.slots.heads_per_rank + rows.head(row);
-        const float lse = load_value(params.lse, params.lse.strides.offset(token, head));
+        const float lse = load_value(params.lse, lines.offset(params.lse.strides, token, head));
         ahead[peer] = {lines.bits<T>(params.out, token, head, i), std::bit_cast<std::uint32_t>(lse),
                        epoch};
       }
@@ -183,10 +191,10 @@ __device__ LseSum combine_lines(const ReceivedLines<kMaxRanks>& received, int wo
 }
 
 template <class T>
-__device__ void store_elements(const HeadRows& rows, std::int64_t token, int head, int line,
+__device__ void store_elements(const HeadRows& rows, std::int64_t first, int line,
                                std::uint64_t bits) {
   constexpr int kElements = kLineBytes / sizeof(T);
-  auto* const row = static_cast<Bits<T>*>(rows.data) + rows.strides.offset(token, head);
+  auto* const row = static_cast<Bits<T>*>(rows.data) + first;
   for (int i = 0; i < kElements; ++i) {
     row[(line * kElements + i) * rows.strides.element] =
         static_cast<Bits<T>>(bits >> (i * sizeof(T) * CHAR_BIT));
@@ -222,17 +230,24 @@ __global__ void __launch_bounds__(kThreads)
       std::uint64_t result = 0;
       const LseSum total = combine_lines<kBase, T>(received, rows.world_size, result);
       if (has_place && has_result_pieces) {
-        T* const out =
-            static_cast<T*>(params.combined.data) + params.combined.strides.offset(token, head);
+        T* const out = static_cast<T*>(params.combined.data) +
+                       lines.offset(params.combined.strides, token, head);
         reinterpret_cast<std::uint64_t*>(out)[i] = result;
       } else if (has_place) {
-        store_elements<T>(params.combined, token, head, i, result);
+        store_elements<T>(params.combined, lines.offset(params.combined.strides, token, head), i,
+                          result);
       }
       if (params.combined_lse != nullptr && i == 0) {
         params.combined_lse[row] = combined_lse<kBase>(total);
       }
     }
   }
+}
+
+bool has_plain_heads(const Params& params) {
+  return params.out.strides.heads_per_rank >= params.num_heads &&
+         params.lse.strides.heads_per_rank >= params.num_heads &&
+         params.combined.strides.heads_per_rank * params.world_size >= params.num_heads;
 }
 
 template <LseBase kBase, class T>
@@ -242,7 +257,8 @@ void launch_lines(const Params& params, const Launch& at) {
   const LineRows lines{.rows = ExchangeRows(params.num_tokens, params.num_heads, num_ranks,
                                             params.num_slots, params.bound.max_blocks),
                        .slots = {num_ranks, params.num_heads / num_ranks, per_row},
-                       .has_pieces = has_whole_rows(params.out, params.head_dim, kLineBytes)};
+                       .has_pieces = has_whole_rows(params.out, params.head_dim, kLineBytes),
+                       .has_plain_heads = has_plain_heads(params)};
   const bool has_result_pieces = has_whole_rows(params.combined, params.head_dim, kLineBytes);
   const auto lanes = std::min(blocks_for(per_row, kWarp) * kWarp, unsigned{kThreads});
   const dim3 block(lanes, std::max(1u, kThreads / lanes));
