@@ -16,7 +16,10 @@ namespace dcp {
 namespace {
 
 constexpr int kCombinesPerGraph = 100;
-constexpr int kLaunches = 20;  // what the host adds at both ends is small beside them
+// Of a round: so many that what the host adds at both ends is small beside them.
+constexpr double kRoundUs = 8000;
+constexpr int kMinLaunches = 5;
+constexpr int kMaxLaunches = 20;
 constexpr int kRounds = 5;
 
 StepShape shape_of(const ExchangeCase& test, const ExchangeForm& form, int rank) {
@@ -79,8 +82,10 @@ class ExchangeBench {
 
   ExchangeRecord measure(std::string label) {
     launch(1);
+    const int launches =
+        std::clamp(static_cast<int>(kRoundUs / launch(1)), kMinLaunches, kMaxLaunches);
     std::array<double, kRounds> rounds{};
-    for (double& us : rounds) us = launch(kLaunches) / (kLaunches * kCombinesPerGraph);
+    for (double& us : rounds) us = launch(launches) / (launches * kCombinesPerGraph);
     std::sort(rounds.begin(), rounds.end());
     return {.label = std::move(label),
             .num_nodes = num_nodes_,

@@ -25,6 +25,8 @@ constexpr std::chrono::minutes kWaitBound{1};
 // the data of a step, a capture of all layers and the checks on the host take their time.
 constexpr std::chrono::minutes kStartBound{1};
 constexpr std::chrono::minutes kProgramBound{2};
+// Who wants waits to end sooner has less work between them.
+constexpr int kProgramWaits = 10;
 // Of a call that ends what is in progress, and of the end.
 constexpr std::chrono::seconds kEndBound{10};
 
@@ -51,6 +53,10 @@ void set_host_id(int rank, bool shares_gpu, bool one_host) {
   if (one_host) setenv("NCCL_SOCKET_IFNAME", "lo", 0);
 }
 
+std::chrono::milliseconds program_bound(std::chrono::milliseconds wait_bound) {
+  return std::min<std::chrono::milliseconds>(kProgramBound, kProgramWaits * wait_bound);
+}
+
 // Of a program that ends without a report.
 std::string last_line(const ProcessRounds& rounds, const std::string& why) {
   return "dcpsim: failure rank_lost: " + (rounds.is_over() ? rounds.why_over() : why);
@@ -68,7 +74,7 @@ struct NcclWorld::RankState {
 NcclWorld::NcclWorld(int world_size, int num_communicators, std::chrono::milliseconds wait_bound)
     : world_size_(world_size),
       wait_bound_(wait_bound.count() > 0 ? wait_bound : kWaitBound),
-      rounds_(wait_bound_, kProgramBound) {
+      rounds_(wait_bound_, program_bound(wait_bound_)) {
   nccl_or_refuse();
   const ProcessGroup& group = ProcessGroup::get();
   const int gpus = num_gpus();
@@ -205,7 +211,7 @@ void NcclWorld::each_rank(const std::function<void(Rank&)>& program) {
                   .communicators = state.communicators};
         program(rank);
       },
-      {"what it enqueues", kProgramBound});
+      {"what it enqueues", program_bound(wait_bound_)});
 }
 
 // Who waits, and who has nothing left to wait for: the one that the others miss.

@@ -92,19 +92,15 @@ __device__ void send_elements(const DirectDispatch::Params& send, const Exchange
   }
 }
 
-// By a whole block, after its stores: whether the rows of all peers came. Each warp looks for itself.
+// By a whole block, after its stores: whether the rows of all peers came.
 __device__ bool meet_peers(const Params& params, std::uint32_t epoch, Fault* fault) {
   const auto block = static_cast<int>(blockIdx.x);
   ExchangeState& state = *params.publish.state;
   raise_flags(params.publish, epoch, block);
   if (thread_of_block() == kMaxPeers) begin_epoch(state, epoch);
-  bool came = true;
-  for (int peer = WarpTeam::lane(); peer < params.wait.world_size; peer += kWarp) {
-    came = came && wait_for_flag(params.wait, epoch, peer, fault, block);
-  }
-  if (!came) atomicAdd(&state.num_lost, 1u);
-  __syncwarp();
-  return __all_sync(~0u, came ? 1 : 0) != 0;
+  const bool came = wait_for_flags(params.wait, epoch, fault, block);
+  if (!came && thread_of_block() == 0) atomicAdd(&state.num_lost, 1u);
+  return came;
 }
 
 // What a row of the result is made of, in a slot of this rank and in its own partial; the lanes
