@@ -4,11 +4,12 @@
 // after the other, with the same bits, without moving received rows once more, nor those rows of
 // the partial that the rank combines itself.
 //
-// Reads T * H * (D * e + lse size) + N * T * h * (D * e + 4) bytes, stores (N-1)/N * T * H * D * e +
-// T * H * 4 and writes T * h * (D * e + 4). On a GPU each block sends the rows that the block of the
-// same number combines on the other ranks, and has a flag of its own for them: no block waits for a
-// whole kernel. All blocks of all ranks must be on the GPU at the same time; the wait is bounded.
-// The last block that raises its flags advances the epoch and leaves the counter of blocks at zero.
+// Reads T * H * (D * e + lse size) + N * T * h * (D * e + 4) bytes, stores (N-1)/N * T * H * D * e
+// + T * H * 4 and writes T * h * (D * e + 4). On a GPU each block sends the rows that the block of
+// the same number combines on the other ranks, and has a flag of its own for them: no block waits
+// for a whole kernel. All blocks of all ranks must be on the GPU at the same time; the wait is
+// bounded. The last block that raises its flags advances the epoch and leaves the counter of blocks
+// at zero.
 #pragma once
 
 #include <cstdint>
