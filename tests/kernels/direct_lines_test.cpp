@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <random>
 
 #include "kernels/direct_exchange.hpp"
@@ -226,6 +227,22 @@ TEST(DirectLines, WaitsForEveryLineOfEveryRank) {
     }
   }
   EXPECT_TRUE(DirectLines::ready(ranks.lines(1)));
+}
+
+TEST(DirectLines, RowsOfAnEmptyShardAreZerosWithTheirLse) {
+  std::mt19937 random(1);
+  Ranks ranks(2, 2, DType::kBf16, DType::kFp32, Layout::kTokenMajor, 4);
+  ranks.fill(random);  // NaN in the rows that are empty
+  DirectLines::arrive(ranks.lines(1));
+  const SlotLines slots{2, kHeadsPerRank, ranks.per_row()};
+  for (int head = 0; head < kHeadsPerRank; ++head) {
+    for (int i = 0; i < slots.per_row; ++i) {
+      const auto at = static_cast<std::size_t>(slots.row(1, 1, 1, head) + i);
+      EXPECT_EQ(ranks.slots(0)[at].bits, 0u);
+      EXPECT_EQ(std::bit_cast<float>(ranks.slots(0)[at].lse), -kInfinity);
+      EXPECT_EQ(ranks.slots(0)[at].epoch, 5u);
+    }
+  }
 }
 
 TEST(DirectLines, DeclaresItsLinesInTheSlotsOfAllRanksAndEveryLineOfItsOwn) {
