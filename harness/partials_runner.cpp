@@ -29,6 +29,7 @@ StepShape shape_of(const PartialsCase& partials, const PartialsOptions& options,
           .reduce_dtype = options.reduce_dtype,
           .a2a_layout = options.a2a_layout,
           .return_lse = options.return_lse,
+          .direct = {.form = options.direct_form},
           .max_exchange_tokens = partials.num_tokens,
           .copies_lse = !is_contiguous_lse({nullptr, partials.lse_strides, partials.lse.dtype},
                                            partials.num_heads)};

@@ -44,6 +44,7 @@ struct PartialsOptions {
   BackendChoice backend = {};
   A2aLayout a2a_layout = A2aLayout::kInterleaved;
   DType reduce_dtype = DType::kBf16;  // of the sum in ag_rs and ag_ar
+  DirectForm direct_form = DirectForm::kSteps;
   bool return_lse = true;
   std::uint64_t seed = 1;  // of the schedule
   int num_replays = 0;     // 0: eager. Else the step is captured before its data is there, and

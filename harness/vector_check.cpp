@@ -13,6 +13,7 @@ struct Variant {
   std::string name;
   A2aLayout a2a_layout;
   DType reduce_dtype;
+  DirectForm direct_form = DirectForm::kSteps;
 };
 
 std::vector<Variant> variants_of(const Strategy& strategy, DType dtype) {
@@ -21,6 +22,9 @@ std::vector<Variant> variants_of(const Strategy& strategy, DType dtype) {
   if (strategy.name() == "a2a") variants.push_back({"split", A2aLayout::kSplit, dtype});
   if (reduces && dtype != DType::kFp32) {
     variants.push_back({"fp32", A2aLayout::kInterleaved, DType::kFp32});
+  }
+  if (strategy.name() == "direct") {
+    variants.push_back({"fused", A2aLayout::kInterleaved, dtype, DirectForm::kFused});
   }
   return variants;
 }
@@ -120,6 +124,7 @@ VectorVerdict check_variant(const VectorCase& test, std::span<const CombinedRow>
                                                {.backend = options.backend,
                                                 .a2a_layout = variant.a2a_layout,
                                                 .reduce_dtype = variant.reduce_dtype,
+                                                .direct_form = variant.direct_form,
                                                 .return_lse = true,
                                                 .seed = options.seed,
                                                 .num_replays = 1});

@@ -30,8 +30,8 @@ struct SendVerdict {
 
 struct VectorVerdict {
   std::string strategy;
-  std::string variant;              // "", "split" (a2a layout), "fp32" (reduce dtype)
-  CombineVerdict ours;              // against the truth
+  std::string variant;  // "", "split" (a2a layout), "fp32" (reduce dtype), "fused" (form)
+  CombineVerdict ours;  // against the truth
   std::optional<SendVerdict> send;  // where the seed's buffer has this layout and is stored
   std::optional<Comparison> seed_out;
   std::optional<Comparison> seed_lse;

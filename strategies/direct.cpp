@@ -1,6 +1,6 @@
 // direct: store own rows straight into the peers' slots, publish the epoch, wait, combine. Sends at
 // most (N-1)/N * T*H*(D*e + 4) bytes per rank: rows that are empty on a rank leave it without their
-// payload.
+// payload. One or two rows in lines: 2 * (N-1)/N * T*H*D*e bytes, empty or not.
 #include "kernels/a2a_pack.hpp"
 #include "kernels/direct_exchange.hpp"
 #include "kernels/direct_lines.hpp"

@@ -51,8 +51,12 @@ void Disturbances::begin_step(const std::string& name) {
 void Disturbances::end(std::vector<Wanted>& wanted, bool refused) {
   for (const Wanted& each : std::exchange(wanted, {})) {
     if (each.has_met || refused) continue;
+    std::set<std::string> names;
+    for (const auto& [rank, name] : met_) {
+      if (!each.target.rank || *each.target.rank == rank) names.insert(name);
+    }
     std::string known;
-    for (const std::string& name : met_) known += (known.empty() ? "" : ", ") + name;
+    for (const std::string& name : names) known += (known.empty() ? "" : ", ") + name;
     throw InputError(each.target.place, "the next step has no operation '" + each.target.op +
                                             "' on the rank; there are: " + known);
   }
@@ -62,6 +66,7 @@ void Disturbances::end_step(bool is_capture, bool refused) {
   end(skips_, refused);
   if (is_capture) end(throws_, refused);
   if (!is_capture) end(holds_, refused);
+  met_.clear();
 }
 
 void Disturbances::finish() const {
@@ -84,7 +89,7 @@ Disturbances::Wanted* Disturbances::find(std::vector<Wanted>& wanted, const Oper
 }
 
 Verdict Disturbances::judge(const Operation& operation) {
-  met_.emplace(operation.name);
+  met_.emplace(operation.rank, operation.name);
   if (operation.is_captured && find(throws_, operation) != nullptr) {
     throw Failure("rank_lost", operation.rank,
                   "rank " + std::to_string(operation.rank) + " throws at " +

@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/scenario.hpp"
@@ -58,7 +59,7 @@ class Disturbances final : public Interference {
     bool is_released = false;
   };
   std::deque<Hold> all_holds_;              // by number
-  std::set<std::string, std::less<>> met_;  // names of all operations so far, for messages
+  std::set<std::pair<int, std::string>> met_;  // operations of the step, by rank, for messages
 };
 
 }  // namespace dcp

@@ -73,7 +73,7 @@ TEST_F(Check, StoredVectorsAreReproduced) {
   const test::Outcome outcome =
       run(std::string("check '") + kGolden + "' --json '" + path("report.json") + "'");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
-  EXPECT_THAT(outcome.out, HasSubstr("14 cases, 96 checks passed, 0 failed, 0 files refused"));
+  EXPECT_THAT(outcome.out, HasSubstr("14 cases, 110 checks passed, 0 failed, 0 files refused"));
   const auto report = Json::parse(text_of("report.json"));
   int num_checks = 0;
   int num_sends = 0;
@@ -89,7 +89,7 @@ TEST_F(Check, StoredVectorsAreReproduced) {
       }
     }
   }
-  EXPECT_EQ(num_checks, 96);
+  EXPECT_EQ(num_checks, 110);
   EXPECT_EQ(num_sends, 14);
 }
 
@@ -105,7 +105,7 @@ TEST_F(Check, VariantsAreShownOnRequest) {
   EXPECT_THAT(check(small_file()).out, Not(HasSubstr("a2a split")));
   const test::Outcome outcome = check(small_file(), "--verbose");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
-  for (const char* row : {"ag_rs fp32", "ag_ar fp32", "a2a split"}) {
+  for (const char* row : {"ag_rs fp32", "ag_ar fp32", "a2a split", "direct fused"}) {
     EXPECT_THAT(outcome.out, HasSubstr(row));
   }
 }
@@ -265,7 +265,7 @@ TEST_F(Check, ABrokenFileDoesNotHideTheOthers) {
   EXPECT_THAT(outcome.out, HasSubstr("REFUSED  " + path("a.json") + "\n"));
   EXPECT_THAT(outcome.out,
               HasSubstr("c.safetensors: error: 8 bytes with the length of the header expected\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 7 checks passed, 0 failed, 2 files refused"));
+  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 8 checks passed, 0 failed, 2 files refused"));
 }
 
 TEST_F(Check, AnEngineThatIsRightPasses) {
@@ -274,7 +274,7 @@ TEST_F(Check, AnEngineThatIsRightPasses) {
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
   EXPECT_THAT(outcome.out, HasSubstr("step.safetensors: a test\n"));
   EXPECT_THAT(outcome.out, HasSubstr("pass  step                      engine"));
-  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 8 checks passed, 0 failed"));
+  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 9 checks passed, 0 failed"));
 }
 
 TEST_F(Check, AnEngineThatIsWrongFailsAndItsFaultIsNamed) {
@@ -287,7 +287,7 @@ TEST_F(Check, AnEngineThatIsWrongFailsAndItsFaultIsNamed) {
   EXPECT_THAT(outcome.out,
               HasSubstr("      reproduced by wrong_base: the lse, in base e, was taken "
                         "for base 2\n      reproduce: ./dcpsim check "));
-  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 7 checks passed, 1 failed"));
+  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 8 checks passed, 1 failed"));
   const auto report = Json::parse(text_of("report.json"));
   const Json& engine = report["files"][0]["cases"][0]["engine"];
   EXPECT_EQ(engine["status"], "fail");
@@ -316,7 +316,7 @@ TEST_F(Check, FilesOfRanksAreOneDumpInWhateverOrder) {
   for (const std::string& paths : {files, " '" + path("") + "'"}) {
     const test::Outcome outcome = run("check" + paths);
     EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
-    EXPECT_THAT(outcome.out, HasSubstr("1 cases, 8 checks passed, 0 failed"));
+    EXPECT_THAT(outcome.out, HasSubstr("1 cases, 9 checks passed, 0 failed"));
   }
   std::filesystem::remove(path("step.rank-1.safetensors"));
   const test::Outcome outcome = run("check '" + path("") + "'");
@@ -350,10 +350,10 @@ TEST_F(Check, StepsThatRunDumpsAreReadBackLayerByLayer) {
   const test::Outcome outcome = run("check '" + path("dump") + "'");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
   // Four strategies, two steps, two layers.
-  EXPECT_THAT(outcome.out, HasSubstr("16 cases, 128 checks passed, 0 failed, 0 files refused"));
+  EXPECT_THAT(outcome.out, HasSubstr("16 cases, 144 checks passed, 0 failed, 0 files refused"));
   EXPECT_THAT(outcome.out, HasSubstr("pass  step-3.layer-1            engine"));
   const test::Outcome one = run("check '" + path("dump/run/a2a") + "' --filter step-2.layer-1");
-  EXPECT_THAT(one.out, HasSubstr("1 cases, 8 checks passed, 0 failed"));
+  EXPECT_THAT(one.out, HasSubstr("1 cases, 9 checks passed, 0 failed"));
 }
 
 TEST_F(Check, AWrongResultInADumpOfARunIsFoundInItsLayer) {
@@ -370,7 +370,7 @@ TEST_F(Check, AWrongResultInADumpOfARunIsFoundInItsLayer) {
   const test::Outcome outcome = run("check '" + path("dump") + "'");
   EXPECT_EQ(outcome.exit_code, 1) << outcome.out;
   EXPECT_THAT(outcome.out, HasSubstr("FAIL  step-3.layer-1            engine"));
-  EXPECT_THAT(outcome.out, HasSubstr("4 cases, 31 checks passed, 1 failed"));
+  EXPECT_THAT(outcome.out, HasSubstr("4 cases, 35 checks passed, 1 failed"));
 }
 
 TEST_F(Check, ResultsOfContextAndNewTokensAreNotHeldToTheContextsPartials) {
@@ -385,7 +385,7 @@ steps: [stub_attention: poison_empty, eager: mixed]
       << text_of("out");
   const test::Outcome outcome = run("check '" + path("dump") + "'");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
-  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 7 checks passed, 0 failed"));
+  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 8 checks passed, 0 failed"));
   EXPECT_THAT(outcome.out, Not(HasSubstr("engine")));
 }
 
@@ -410,7 +410,7 @@ steps: [eager: some, eager: none]
   const test::Outcome outcome = run("check '" + path("dump") + "'");
   EXPECT_EQ(outcome.exit_code, 0) << outcome.out;
   EXPECT_THAT(outcome.out, HasSubstr("no rows  " + path("dump/step-1.rank-0.safetensors") + "\n"));
-  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 8 checks passed, 0 failed, 0 files refused"));
+  EXPECT_THAT(outcome.out, HasSubstr("1 cases, 9 checks passed, 0 failed, 0 files refused"));
   const test::Outcome alone = run("check '" + path("dump") + "' --filter step-1");
   EXPECT_EQ(alone.exit_code, 2);
   EXPECT_EQ(alone.err, "dcpsim: error: no step has rows, so nothing was checked\n");

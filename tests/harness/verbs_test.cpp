@@ -188,6 +188,17 @@ TEST(Verbs, AnOperationThatIsNotThereIsBadInputAtItsStep) {
               HasSubstr("has no operation 'lse_correct'"));
 }
 
+// gx was captured without it, and nothing of an earlier step is there.
+TEST(Verbs, OperationsOfEarlierStepsAreNotThere) {
+  const std::string said = problems(
+      "  - skip: {op: a2a_pack}\n  - capture: {graph: gx, rows: 2, batch: two}\n"
+      "    expect: {hazards: [missing_node]}\n"
+      "  - skip: {op: a2a_pack}\n  - replay: {batch: two, graph: gx}\n");
+  EXPECT_THAT(said,
+              HasSubstr("the next step has no operation 'a2a_pack' on the rank; there are: "));
+  EXPECT_THAT(said.substr(said.find("there are:")), Not(HasSubstr("a2a_pack")));
+}
+
 TEST(Verbs, WhatNoStepFollowsIsBadInputAtItsStep) {
   for (const char* verb : {"skip: {op: a2a_pack}", "throw: {at: attention}"}) {
     EXPECT_THAT(problems("  - replay: two\n  - " + std::string(verb) + "\n"),
