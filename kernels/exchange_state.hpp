@@ -43,7 +43,8 @@ constexpr std::uint32_t last_consumed(const ExchangeState& state, std::uint32_t 
 }
 
 // The last epoch of the slot that is not after `epoch`: what its flags hold when nothing is under
-// way. No exchange to come waits for it before it is published.
+// way. No exchange to come waits for it before it is published, but one 2^32 exchanges later, if
+// until then none of this size was made.
 constexpr std::uint32_t flag_at_rest(std::uint32_t epoch, std::uint32_t slot,
                                      std::uint32_t num_slots) {
   const std::uint32_t back = (slot_of(epoch, num_slots) + num_slots - slot) % num_slots;
