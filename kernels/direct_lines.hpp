@@ -1,8 +1,8 @@
 // A direct exchange of few rows in one node, as DirectExchange, in which every 16 bytes say
 // themselves that they came: a line is 8 bytes of a row, the row's lse and the epoch, stored and
 // loaded as one. So there is no flag, and no store waits for another one: twice the bytes, and less
-// latency. After NCCL's LL protocol, whose lines have 8 bytes: these ask of the way to a peer that 16
-// bytes get there as one, as they do on one GPU.
+// latency. After NCCL's LL protocol, whose lines have 8 bytes: these ask of the way to a peer that
+// 16 bytes get there as one, as they do on one GPU.
 //
 // Reads T * H * (D * e + lse size) + 2 * N * T * h * D * e bytes, stores 2 * T * H * D * e and
 // writes T * h * (D * e + 4). Lines of rows that are empty on this rank hold zeros and the lse

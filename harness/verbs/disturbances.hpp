@@ -58,7 +58,7 @@ class Disturbances final : public Interference {
     std::string until;
     bool is_released = false;
   };
-  std::deque<Hold> all_holds_;              // by number
+  std::deque<Hold> all_holds_;                 // by number
   std::set<std::pair<int, std::string>> met_;  // operations of the step, by rank, for messages
 };
 
