@@ -455,9 +455,9 @@ TEST(Accesses, LeaveOutWhatAnOpWillNotTouch) {
 TEST(Accesses, NameThePointersBehindWhichNothingIsTouched) {
   Arena arena;
   const auto names = [](const auto& accesses) {
-    Lines names;
-    for (const Access& access : accesses) names.emplace_back(access.argument);
-    return names;
+    Lines arguments;
+    for (const Access& access : accesses) arguments.emplace_back(access.argument);
+    return arguments;
   };
   MlaAttention::Params params = mla_attention(arena, Layout::kTokenMajor);
   std::vector<Access> all;
