@@ -26,7 +26,7 @@ std::string seen_text(int peer, std::uint32_t seen) {
 }
 
 void DirectWait::accesses(const Params& params, std::vector<Access>& out) {
-  declare(out, params.state, sizeof(ExchangeState), Mode::kRead, "state");
+  declare(out, params.state, sizeof(ExchangeState), Mode::kReadWrite, "state");
   declare(out, params.signals,
           std::int64_t{params.num_slots} * params.num_blocks * params.world_size *
               static_cast<std::int64_t>(sizeof(std::uint32_t)),

@@ -1,5 +1,6 @@
 // Waits until every rank has published its stores of the exchange: until the slot's flags are this
-// epoch, exactly. What comes after is ordered by acquire. On a GPU the wait is bounded.
+// epoch, exactly. What comes after is ordered by acquire. On a GPU the wait is bounded; one in vain
+// is noted in the state.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +30,7 @@ struct DirectWait {
   static constexpr std::string_view kStuckKind = "wait_timeout";
 
   struct Params {
-    const ExchangeState* state;
+    ExchangeState* state;
     const std::uint32_t* signals;  // [slots, num_blocks, N] of this rank
     RemoteStores* stores;          // host; null: stores are there at once
     WaitBound bound;               // GPU

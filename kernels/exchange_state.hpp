@@ -14,10 +14,14 @@ namespace dcp {
 struct ExchangeState {
   std::uint32_t epoch;         // of the exchange in progress, or the last one
   std::uint32_t published;     // last epoch whose flags this rank has raised
-  std::uint32_t consumed;      // last epoch whose rows this rank has read, but for `num_lost`
+  std::uint32_t consumed;      // last epoch whose rows this rank has read: last_consumed
   std::uint32_t num_done;      // blocks of the kernel in progress that are done; 0 between kernels
-  std::uint32_t num_lost = 0;  // blocks or lanes of the last exchange that waited in vain
+  std::uint32_t num_lost = 0;  // waits of the last exchange that were in vain, on a GPU
 };
+
+// Then the rank's last exchange is over, and no other one begins: what the graph still holds of it
+// does nothing.
+DCP_HOST_DEVICE constexpr bool is_lost(const ExchangeState& state) { return state.num_lost != 0; }
 
 // Epochs count from 0 to this and begin anew, so that consecutive ones never share a slot, whatever
 // the number of slots: 2^32 - 1 for two slots.
@@ -35,10 +39,10 @@ DCP_HOST_DEVICE constexpr std::uint32_t slot_of(std::uint32_t epoch, std::uint32
   return is_power_of_two ? epoch & (num_slots - 1) : epoch % num_slots;
 }
 
-// A kernel that does all of an exchange notes at once that it was consumed; who then waits in vain
-// counts in num_lost: the exchange before was the last.
+// The last epoch whose rows this rank has read. A kernel that does all of an exchange notes at once
+// that it was consumed; where it then waits in vain, the one before was the last.
 constexpr std::uint32_t last_consumed(const ExchangeState& state, std::uint32_t num_slots) {
-  if (state.num_lost == 0) return state.consumed;
+  if (!is_lost(state) || state.consumed != state.epoch) return state.consumed;
   return state.consumed == 0 ? last_epoch(num_slots) : state.consumed - 1;
 }
 

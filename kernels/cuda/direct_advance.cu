@@ -5,6 +5,7 @@ namespace dcp {
 namespace {
 
 __global__ void advance(const __grid_constant__ DirectAdvance::Params params) {
+  if (is_lost(*params.state)) return;
   params.state->epoch = next_epoch(params.state->epoch, params.num_slots);
 }
 

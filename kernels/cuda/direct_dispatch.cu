@@ -12,6 +12,7 @@ using Params = DirectDispatch::Params;
 template <class T>
 __global__ void dispatch(const __grid_constant__ Params params, std::int64_t element_stride,
                          int per_row) {
+  if (is_lost(*params.state)) return;
   const std::int64_t token = token_of_block();
   const int head = first_head_of_warp(1);
   if (head >= params.num_heads || token >= params.num_tokens) return;

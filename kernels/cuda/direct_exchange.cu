@@ -95,12 +95,9 @@ __device__ void send_elements(const DirectDispatch::Params& send, const Exchange
 // By a whole block, after its stores: whether the rows of all peers came.
 __device__ bool meet_peers(const Params& params, std::uint32_t epoch, Fault* fault) {
   const auto block = static_cast<int>(blockIdx.x);
-  ExchangeState& state = *params.publish.state;
   raise_flags(params.publish, epoch, block);
-  if (thread_of_block() == kMaxPeers) begin_epoch(state, epoch);
-  const bool came = wait_for_flags(params.wait, epoch, fault, block);
-  if (!came && thread_of_block() == 0) atomicAdd(&state.num_lost, 1u);
-  return came;
+  if (thread_of_block() == kMaxPeers) begin_epoch(*params.publish.state, epoch);
+  return wait_for_flags(params.wait, epoch, fault, block);
 }
 
 // What a row of the result is made of, in a slot of this rank and in its own partial; the lanes
@@ -146,6 +143,7 @@ template <LseBase kBase, class T, int kMaxRanks>
 __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
     exchange_vectors(const __grid_constant__ Params params,
                      const __grid_constant__ VectorRows vectors, Fault* fault) {
+  if (is_lost(*params.publish.state)) return;
   const ExchangeRows& rows = vectors.rows;
   const std::uint32_t epoch = rows.next_epoch(*params.publish.state);
   const std::uint32_t slot = slot_of(epoch, params.publish.num_slots);
@@ -164,6 +162,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
     exchange_elements(const __grid_constant__ Params params,
                       const __grid_constant__ ExchangeRows rows, Fault* fault) {
   extern __shared__ float all_factors[];
+  if (is_lost(*params.publish.state)) return;
   using Piece = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>;
   const DirectDispatch::Params& send = params.send;
   const std::uint32_t epoch = rows.next_epoch(*params.publish.state);

@@ -34,22 +34,27 @@ __device__ inline int thread_of_block() {
   return static_cast<int>(threadIdx.y * blockDim.x + threadIdx.x);
 }
 
-// By a whole block of at least kMaxPeers threads: whether the flags of all peers came. What comes
-// after is ordered behind the flags.
+// By a whole block of at least kMaxPeers threads: whether the flags of all peers came; if not, the
+// state says so. What comes after is ordered behind the flags.
 __device__ inline bool wait_for_flags(const DirectWait::Params& params, std::uint32_t epoch,
                                       Fault* fault, int block = 0) {
   const int peer = thread_of_block();
   const bool came = peer >= params.world_size || wait_for_flag(params, epoch, peer, fault, block);
-  return __syncthreads_and(came ? 1 : 0) != 0;
+  const bool have_all_come = __syncthreads_and(came ? 1 : 0) != 0;
+  if (!have_all_come && thread_of_block() == 0) {
+    atomicAdd(&params.state->num_lost, 1u);
+    __threadfence();
+  }
+  return have_all_come;
 }
 
 // By a whole block of a grid of one dimension, after its loads. Then the rank has consumed the
-// epoch, if its flags came.
-__device__ inline void finish_reading(ExchangeState& state, std::uint32_t epoch, bool came) {
+// epoch, unless one of its blocks has waited in vain.
+__device__ inline void finish_reading(ExchangeState& state, std::uint32_t epoch) {
   __syncthreads();
   if (thread_of_block() != 0) return;
   const bool is_last = atomicInc(&state.num_done, gridDim.x - 1) == gridDim.x - 1;
-  if (is_last && came) state.consumed = epoch;
+  if (is_last && atomicAdd(&state.num_lost, 0u) == 0) state.consumed = epoch;
 }
 
 // By a whole block of at least kMaxPeers threads: raises flags of `block` at all peers, after all

@@ -205,6 +205,7 @@ template <LseBase kBase, class T, int kMaxRanks>
 __global__ void __launch_bounds__(kThreads)
     exchange_lines(const __grid_constant__ Params params, const __grid_constant__ LineRows lines,
                    bool has_result_pieces, Fault* fault) {
+  if (is_lost(*params.state)) return;
   const ExchangeRows& rows = lines.rows;
   const SlotLines& slots = lines.slots;
   const std::uint32_t epoch = rows.next_epoch(*params.state);

@@ -7,6 +7,7 @@ namespace {
 
 // A lane for each peer. The release covers the stores of the kernels before this one too.
 __global__ void publish(const __grid_constant__ DirectPublish::Params params) {
+  if (is_lost(*params.state)) return;
   const int peer = static_cast<int>(threadIdx.x);
   const std::uint32_t epoch = params.state->epoch;
   if (peer < params.world_size) {

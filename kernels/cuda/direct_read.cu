@@ -52,13 +52,14 @@ __device__ void read_row(const Params& params, const PackedRows& packed, std::ui
 template <class Piece>
 __global__ void read(const __grid_constant__ Params params,
                      const __grid_constant__ PackedRows packed) {
+  if (is_lost(*params.state)) return;
   const std::uint32_t epoch = params.state->epoch;
   const std::int64_t num_rows = packed.rows_per_peer() * params.world_size;
   const std::int64_t num_warps = std::int64_t{gridDim.x} * blockDim.x / kWarp;
   for (std::int64_t i = global_warp(); i < num_rows; i += num_warps) {
     read_row<Piece>(params, packed, slot_of(epoch, params.num_slots), i);
   }
-  finish_reading(*params.state, epoch, true);
+  finish_reading(*params.state, epoch);
 }
 
 }  // namespace

@@ -7,9 +7,10 @@ namespace dcp {
 namespace {
 
 __global__ void read(const __grid_constant__ DirectReadRows::Params params) {
+  if (is_lost(*params.state)) return;
   const std::uint32_t epoch = params.state->epoch;
   read_rows(params, slot_of(epoch, params.num_slots));
-  finish_reading(*params.state, epoch, true);
+  finish_reading(*params.state, epoch);
 }
 
 }  // namespace

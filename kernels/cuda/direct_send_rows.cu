@@ -7,6 +7,7 @@ namespace dcp {
 namespace {
 
 __global__ void send(const __grid_constant__ DirectSendRows::Params params) {
+  if (is_lost(*params.advance.state)) return;
   const std::uint32_t epoch = next_epoch(params.advance.state->epoch, params.advance.num_slots);
   store_rows(params.store, slot_of(epoch, params.store.num_slots));
   finish_sending(params.publish, epoch);

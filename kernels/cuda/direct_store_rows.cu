@@ -6,6 +6,7 @@ namespace dcp {
 namespace {
 
 __global__ void store(const __grid_constant__ DirectStoreRows::Params params) {
+  if (is_lost(*params.state)) return;
   store_rows(params, slot_of(params.state->epoch, params.num_slots));
 }
 

@@ -8,10 +8,11 @@ namespace dcp {
 namespace {
 
 __global__ void take(const __grid_constant__ DirectTakeRows::Params params, Fault* fault) {
+  if (is_lost(*params.read.state)) return;
   const std::uint32_t epoch = params.read.state->epoch;
   const bool came = wait_for_flags(params.wait, epoch, fault);
   if (came) read_rows(params.read, slot_of(epoch, params.read.num_slots));
-  finish_reading(*params.read.state, epoch, came);
+  finish_reading(*params.read.state, epoch);
 }
 
 }  // namespace

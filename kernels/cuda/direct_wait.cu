@@ -7,8 +7,8 @@ namespace {
 
 // A lane for each peer.
 __global__ void wait(const __grid_constant__ DirectWait::Params params, Fault* fault) {
-  const int peer = static_cast<int>(threadIdx.x);
-  if (peer < params.world_size) wait_for_flag(params, params.state->epoch, peer, fault);
+  if (is_lost(*params.state)) return;
+  wait_for_flags(params, params.state->epoch, fault);
 }
 
 }  // namespace

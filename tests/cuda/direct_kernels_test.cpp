@@ -56,7 +56,7 @@ TEST_F(DirectKernels, AWaitInVainEndsAndSaysForWhom) {
   ASSERT_EQ(cudaMallocHost(reinterpret_cast<void**>(&abort), sizeof(*abort)), cudaSuccess);
   *abort = 0;
   arena.on_gpu([&](std::byte* base, const Launch& at) {
-    launch(DirectWait::Params{.state = reinterpret_cast<const ExchangeState*>(base + state),
+    launch(DirectWait::Params{.state = reinterpret_cast<ExchangeState*>(base + state),
                               .signals = reinterpret_cast<const std::uint32_t*>(base + flags),
                               .stores = nullptr,
                               .bound = {.abort = abort, .timeout_ns = 10'000'000, .max_blocks = 1},

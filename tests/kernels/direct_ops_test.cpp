@@ -45,6 +45,24 @@ TEST(ExchangeState, AFlagAtRestIsTheLastEpochOfItsSlotAndNeverTheNext) {
   }
 }
 
+// In one kernel an exchange is noted as consumed before it waits; in steps after.
+TEST(ExchangeState, ALostExchangeWasNotConsumedThoughItsKernelHadNotedIt) {
+  const auto last = [](std::uint32_t epoch, std::uint32_t consumed, std::uint32_t num_lost) {
+    return last_consumed({.epoch = epoch,
+                          .published = epoch,
+                          .consumed = consumed,
+                          .num_done = 0,
+                          .num_lost = num_lost},
+                         2);
+  };
+  EXPECT_EQ(last(5, 5, 0), 5u);
+  EXPECT_EQ(last(5, 4, 0), 4u);  // under way
+  EXPECT_EQ(last(5, 5, 3), 4u);
+  EXPECT_EQ(last(5, 4, 3), 4u);
+  EXPECT_EQ(last(0, 0, 1), last_epoch(2));
+  EXPECT_EQ(last(0, last_epoch(2), 1), last_epoch(2));
+}
+
 TEST(DirectAdvance, CountsOnTheDevice) {
   ExchangeState state{.epoch = 0xFFFFFFFEu, .published = 7, .consumed = 8, .num_done = 0};
   const DirectAdvance::Params params{.state = &state, .num_slots = 2};
