@@ -67,6 +67,7 @@ struct StepRun {
   BatchLayout layout = {};
   std::int64_t eager_rows = 0;       // rows that had no graph
   std::vector<int> ranks = {};       // that took part, ascending
+  bool waits_at_once = true;         // its exchanges were free to: PeerAccess::may_wait_at_once
   std::vector<Buffer> queries = {};  // per rank, with `copy`: layer 0's queries as they were
 
   // Of a step that is not waited for: what it leaves, copied by the stream right after it, because

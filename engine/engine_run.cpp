@@ -181,6 +181,8 @@ StepRun Engine::run_eagerly(const StepRequest& request, BatchLayout layout) {
   }
   each_rank(run.ranks, [&](Rank& rank, RankState& state) {
     eager_->ranks[rank.index] = make_rank_step(rank, state, *eager_);
+    if (rank.index != run.ranks.front() || rank.peers == nullptr) return;
+    run.waits_at_once = rank.peers->may_wait_at_once(false);
   });
   poison_results(run, request.stream);
   load(run, request.stream, request.stream);

@@ -65,7 +65,8 @@ void StepChecker::count_bytes(const StepRun& run, StepReport& report) const {
   for (const RankReport& rank : report.ranks) {
     std::size_t sent = 0;
     for (std::size_t u = 0; u < ubatches.size(); ++u) {
-      const StepShape& shape = ubatches[u].shape;
+      StepShape shape = ubatches[u].shape;
+      if (!run.waits_at_once) shape.direct.form = DirectForm::kSteps;
       const std::int64_t first = run.step->ubatches[u].first_row;
       const auto num_empty = static_cast<std::size_t>(std::count_if(
           rank.empty_rows.begin(), rank.empty_rows.end(),

@@ -97,7 +97,7 @@ TEST_P(CostOfReplays, ReplaysAllocateNothing) {
 
 INSTANTIATE_TEST_SUITE_P(Strategies, CostOfReplays,
                          testing::Values("ag_rs", "ag_ar", "a2a", "direct"),
-                         [](const auto& info) { return std::string(info.param); });
+                         [](const auto& tested) { return std::string(tested.param); });
 
 // Host memory of a rank that has bytes although the plan's device has none.
 std::size_t pinned_bytes(HostWorld& world, int rank) {
