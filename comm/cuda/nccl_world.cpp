@@ -187,7 +187,8 @@ void NcclWorld::run_round(const std::function<void(int)>& program, const Work& w
   const std::exception_ptr thrown = first;
   lock.unlock();
   try {
-    rounds_.agree(thrown, rounds_.end_of_work());
+    // A program that does not come back has waited for another rank long enough.
+    rounds_.agree(thrown, is_back ? rounds_.end_of_work() : rounds_.end_of_vain_wait());
   } catch (const std::exception& error) {
     end_collectives();
     // The programs use what is on the callers' stacks: nothing may be unwound under them.
@@ -271,11 +272,15 @@ void NcclWorld::drain() {
 
 // After this nothing waits any more, and the communicators are gone: later collectives are refused.
 void NcclWorld::end_collectives() {
+  const Watchdog bound(kEndBound, last_line(rounds_, "collectives of NCCL cannot be ended"),
+                       &ProcessGroup::abandon);
+  // A call that does not come back may keep CUDA from answering.
+  const bool may_ask = threads_->running().empty();
   for (const auto& rank : ranks_) {
     if (rank == nullptr) continue;
     bool is_idle = false;
     try {
-      is_idle = rank->runtime.is_idle();
+      is_idle = may_ask && rank->runtime.is_idle();
     } catch (const std::exception&) {
       // A GPU that has stopped; its peers wait.
     }
