@@ -23,6 +23,9 @@ struct HeadStrides {
     return (head_index / heads_per_rank) * rank + token_index * token +
            (head_index % heads_per_rank) * head;
   }
+
+  // Whether the first num_heads heads are all of one rank: an offset then takes no division.
+  bool are_of_one_rank(int num_heads) const { return heads_per_rank >= num_heads; }
 };
 
 // Contiguous [T, num_heads_stored, dim]: rows of `num_heads_stored` heads, of which the first
@@ -62,7 +65,7 @@ struct HeadRows {
 inline bool is_contiguous_lse(const ConstHeadRows& lse, int num_heads) {
   const HeadStrides& s = lse.strides;
   return lse.dtype == DType::kFp32 && s.token == num_heads && s.head == 1 &&
-         s.heads_per_rank >= num_heads;
+         s.are_of_one_rank(num_heads);
 }
 
 // The view of heads first_head, first_head + 1, ... that belong to one rank; 0: the view itself.

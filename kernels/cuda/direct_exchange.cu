@@ -238,9 +238,9 @@ void launch(const Params& params, const Launch& at) {
   const bool is_of_vectors =
       has_vector_rows(params.send.out, params.send.head_dim) &&
       has_vector_rows(params.out, params.send.head_dim) &&
-      params.send.out.strides.heads_per_rank >= params.send.num_heads &&
-      params.send.lse.strides.heads_per_rank >= params.send.num_heads &&
-      params.out.strides.heads_per_rank * params.send.world_size >= params.send.num_heads;
+      params.send.out.strides.are_of_one_rank(params.send.num_heads) &&
+      params.send.lse.strides.are_of_one_rank(params.send.num_heads) &&
+      params.out.strides.are_of_one_rank(params.send.num_heads / params.send.world_size);
   dispatch_lse_base(params.base, [&]<LseBase kBase>() {
     dispatch_dtype(params.out.dtype,
                    [&]<class T>() { launch_exchange<kBase, T>(params, is_of_vectors, at); });

@@ -246,9 +246,9 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 bool has_plain_heads(const Params& params) {
-  return params.out.strides.heads_per_rank >= params.num_heads &&
-         params.lse.strides.heads_per_rank >= params.num_heads &&
-         params.combined.strides.heads_per_rank * params.world_size >= params.num_heads;
+  return params.out.strides.are_of_one_rank(params.num_heads) &&
+         params.lse.strides.are_of_one_rank(params.num_heads) &&
+         params.combined.strides.are_of_one_rank(params.num_heads / params.world_size);
 }
 
 template <LseBase kBase, class T>

@@ -7,23 +7,13 @@ namespace {
 
 class DirectExchangeKernel : public WholeExchangeTest {
  protected:
-  // Three exchanges: both slots, and the first one again.
   void check(Arena& arena, const Exchange& form, int variant) {
-    WholeExchange exchange = whole(form, variant);
-    exchange.add_to(arena);
-    for (int times = 0; times < 3; ++times) {
-      const auto gpu = exchange.run_on_gpu<DirectExchange>(arena);
-      exchange.run_on_host<DirectExchange>(arena);
-      ASSERT_EQ(arena.fault().kind, 0u) << describe(arena.fault());
-      const auto same = [&](std::size_t offset, std::size_t size_bytes) {
-        return std::memcmp(&gpu[offset], arena.host() + offset, size_bytes) == 0;
-      };
-      const std::size_t slots = form.world_size * form.slot_rows();
-      EXPECT_TRUE(same(form.payload, slots * form.row_bytes())) << "payload";
-      EXPECT_TRUE(same(form.lse_slots, slots * sizeof(float))) << "lse slots";
-      compare_results(arena, gpu, exchange);
-      ASSERT_FALSE(HasFailure()) << "time " << times;
-    }
+    WholeExchangeTest::check<DirectExchange>(
+        arena, form, variant, [&](const std::vector<std::byte>& gpu, const WholeExchange&) {
+          const std::size_t slots = form.world_size * form.slot_rows();
+          expect_same(arena, gpu, form.payload, slots * form.row_bytes(), "payload");
+          expect_same(arena, gpu, form.lse_slots, slots * sizeof(float), "lse slots");
+        });
   }
 };
 

@@ -6,20 +6,12 @@ namespace {
 
 class DirectLinesKernel : public WholeExchangeTest {
  protected:
-  // Four exchanges, so that each slot is used again.
   void check(Arena& arena, const Exchange& form, int variant) {
-    WholeExchange exchange = whole(form, variant);
-    exchange.add_to(arena);
-    const std::size_t size = form.world_size * exchange.lines_of_a_rank() * sizeof(ExchangeLine);
-    for (int times = 0; times < 4; ++times) {
-      const auto gpu = exchange.run_on_gpu<DirectLines>(arena);
-      exchange.run_on_host<DirectLines>(arena);
-      ASSERT_EQ(arena.fault().kind, 0u) << describe(arena.fault());
-      EXPECT_EQ(std::memcmp(&gpu[exchange.lines], arena.host() + exchange.lines, size), 0)
-          << "lines";
-      compare_results(arena, gpu, exchange);
-      ASSERT_FALSE(HasFailure()) << "time " << times;
-    }
+    WholeExchangeTest::check<DirectLines>(
+        arena, form, variant, [&](const std::vector<std::byte>& gpu, const WholeExchange& all) {
+          const std::size_t count = form.world_size * all.lines_of_a_rank();
+          expect_same(arena, gpu, all.lines, count * sizeof(ExchangeLine), "lines");
+        });
   }
 };
 

@@ -215,14 +215,36 @@ class WholeExchangeTest : public GpuTest {
             .abort = abort_};
   }
 
+  // Some exchanges, so that slots are used again. `compare_slots(gpu, exchange)` holds what ranks
+  // have sent to what the host leaves in the arena.
+  template <class Op, class CompareSlots>
+  void check(Arena& arena, const Exchange& form, int variant, const CompareSlots& compare_slots) {
+    constexpr int kTimes = 4;
+    WholeExchange exchange = whole(form, variant);
+    exchange.add_to(arena);
+    for (int times = 0; times < kTimes; ++times) {
+      const auto gpu = exchange.run_on_gpu<Op>(arena);
+      exchange.run_on_host<Op>(arena);
+      ASSERT_EQ(arena.fault().kind, 0u) << describe(arena.fault());
+      compare_slots(gpu, exchange);
+      compare_results(arena, gpu, exchange);
+      ASSERT_FALSE(HasFailure()) << "time " << times;
+    }
+  }
+
+  static void expect_same(Arena& arena, const std::vector<std::byte>& gpu, std::size_t offset,
+                          std::size_t size_bytes, const char* what) {
+    EXPECT_EQ(std::memcmp(&gpu[offset], arena.host() + offset, size_bytes), 0) << what;
+  }
+
+ private:
   // Within a rounding what is added up; between the rows of a result nothing is touched.
   static void compare_results(Arena& arena, const std::vector<std::byte>& gpu,
                               const WholeExchange& whole) {
     const Exchange& form = whole.form;
     const auto rows = static_cast<std::size_t>(form.num_tokens * form.heads_per_rank);
     for (const auto& rank : whole.ranks) {
-      EXPECT_EQ(std::memcmp(&gpu[rank.state], arena.host() + rank.state, sizeof(ExchangeState)), 0)
-          << "state";
+      expect_same(arena, gpu, rank.state, sizeof(ExchangeState), "state");
       expect_close(&gpu[rank.combined], arena.host() + rank.combined, form.dtype,
                    whole.result_elements(), 1e-5, "combined");
       expect_close(&gpu[rank.combined_lse], arena.host() + rank.combined_lse, DType::kFp32, rows,
@@ -231,7 +253,6 @@ class WholeExchangeTest : public GpuTest {
     }
   }
 
- private:
   static void expect_gaps_untouched(Arena& arena, const std::vector<std::byte>& gpu,
                                     std::size_t combined, const WholeExchange& whole) {
     const Exchange& form = whole.form;
