@@ -137,8 +137,9 @@ std::vector<std::string> strategy_names() {
 }  // namespace
 
 int bench_command(const Options& options) {
+  const BackendChoice choice{.backend = Backend::kCuda};
   std::string why;
-  if (!has_backend({.backend = Backend::kCuda}, why)) {
+  if (!has_backend(choice, why)) {
     throw InputError({.file = "dcpsim"}, "'bench' times kernels on a GPU: " + why);
   }
   Table table;
@@ -160,7 +161,7 @@ int bench_command(const Options& options) {
                .wants = wants,
                .report = [&](const StepRecord& record) { steps.add(record); }});
   if (!options.json_path.empty()) {
-    nlohmann::ordered_json report = report_head();
+    nlohmann::ordered_json report = report_head(choice);
     report["records"] = table.json();
     report["exchanges"] = exchanges.json();
     report["steps"] = steps.json();

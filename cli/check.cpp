@@ -3,6 +3,7 @@
 #include <iostream>
 #include <new>
 
+#include "cli/backend_text.hpp"
 #include "cli/check_inputs.hpp"
 #include "cli/check_json.hpp"
 #include "cli/check_text.hpp"
@@ -64,12 +65,10 @@ class CheckRun {
       : options_(options),
         seed_(options.seed.value_or(kDefaultSeed)),
         strategies_(strategies_to_check(options)),
-        json_(report_head()) {
-    json_["tool"]["backend"] = name(options.backend.backend);
-    json_["tool"]["comm"] = comm_name(options.backend);
+        json_(report_head(options.backend)) {
     json_["tool"]["seed"] = seed_;
     json_["files"] = nlohmann::ordered_json::array();
-    std::cout << "dcpsim " DCPSIM_VERSION ", " << name(options.backend.backend) << " backend, seed "
+    std::cout << "dcpsim " DCPSIM_VERSION ", " << backend_text(options.backend) << ", seed "
               << seed_ << '\n';
   }
 

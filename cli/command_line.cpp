@@ -38,7 +38,7 @@ po::options_description scenario_options() {
   };
   auto option = options.add_options();
   option("backend", text("host|cuda"), "where to run (host)");
-  option("comm", text("nccl|symmetric"), "communication of the cuda backend");
+  option("comm", text("nccl|symmetric"), "how ranks of the cuda backend exchange (symmetric)");
   option("wait-bound", text("MS"),
          "how long a rank of the cuda backend waits for another (5000; nccl: 60000)");
   option("strategy", list("NAME,...|all"), "strategies to run instead of the scenario's");

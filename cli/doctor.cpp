@@ -132,8 +132,13 @@ Check mpi_check() {
 
 Check cuda_backend_check() {
   std::string why;
-  const bool there = has_backend({.backend = Backend::kCuda}, why);
-  return {"cuda_backend", there, there ? "graphs and kernels on the GPU" : why};
+  const BackendChoice choice{.backend = Backend::kCuda};
+  if (!has_backend(choice, why)) return {"cuda_backend", false, why};
+  const int num_gpus = machine_of(choice).num_peer_gpus;
+  const std::string ranks = num_gpus == 1 ? "ranks of a process share one GPU"
+                                          : "ranks of a process go to " + std::to_string(num_gpus) +
+                                                " GPUs that address each other's memory";
+  return {"cuda_backend", true, "graphs and kernels on the GPU; " + ranks};
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <iostream>
 #include <map>
 
+#include "cli/backend_text.hpp"
 #include "cli/dump_folder.hpp"
 #include "cli/input_files.hpp"
 #include "cli/json_file.hpp"
@@ -82,8 +83,8 @@ class Run {
   }
 
   int run() {
-    std::cout << "dcpsim " DCPSIM_VERSION ", " << name(options_.backend.backend)
-              << " backend, seed " << seed_ << schedule_text() << '\n';
+    std::cout << "dcpsim " DCPSIM_VERSION ", " << backend_text(options_.backend) << ", seed "
+              << seed_ << schedule_text() << '\n';
     const RunText style{.color = options_.color, .steps = options_.verbose || jobs_.size() == 1};
     ProgressLine line(std::cerr, options_.progress, terminal_width());
     run_jobs(

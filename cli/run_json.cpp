@@ -94,12 +94,8 @@ nlohmann::ordered_json hazard_json(const audit::Finding& hazard) {
 
 nlohmann::ordered_json run_json(std::span<const ScenarioReport> reports,
                                 const BackendChoice& backend, std::uint64_t seed) {
-  Json json = report_head();
-  Json& tool = json["tool"];
-  tool["backend"] = name(backend.backend);
-  tool["comm"] = comm_name(backend);
-  tool["seed"] = seed;
-  for (const char* none : {"gpu", "driver", "nccl"}) tool[none] = nullptr;  // the host has none
+  Json json = report_head(backend);
+  json["tool"]["seed"] = seed;
   json["scenarios"] = Json::array();
   for (const ScenarioReport& report : reports) json["scenarios"].push_back(scenario_json(report));
   return json;

@@ -33,6 +33,22 @@ bool has_backend(const BackendChoice& choice, std::string& why) {
 #endif
 }
 
+Machine machine_of(const BackendChoice& choice) {
+  Machine machine;
+  std::string why;
+  if (choice.backend == Backend::kHost || !has_backend(choice, why)) return machine;
+#ifdef DCPSIM_HAS_CUDA
+  machine.gpus = cuda_devices_text();
+  machine.driver = cuda_driver_text();
+  if (choice.comm == CommKind::kNccl) {
+    machine.nccl = nccl_version_text(*find_nccl(why));
+  } else {
+    machine.num_peer_gpus = static_cast<int>(peer_devices().size());
+  }
+#endif
+  return machine;
+}
+
 std::unique_ptr<World> make_world(const WorldOptions& options) {
   std::string why;
   if (!has_backend(options.backend, why)) throw StepError("backend_unavailable", why);

@@ -32,6 +32,15 @@ std::string_view name(CommKind comm);    // "symmetric"
 // "host" and "simulated", or "cuda" and how its ranks talk: what a report says of a run.
 std::string_view comm_name(const BackendChoice& choice);
 
+// The machine of a backend as a report shows it. Empty: not used, or not there.
+struct Machine {
+  std::string gpus;       // "NVIDIA H200", "2 x NVIDIA H200"
+  std::string driver;     // "CUDA 13.0"
+  std::string nccl;       // "2.28.3"
+  int num_peer_gpus = 0;  // that comm symmetric spreads ranks over
+};
+Machine machine_of(const BackendChoice& choice);
+
 struct WorldOptions {
   BackendChoice backend = {};
   int world_size = 1;

@@ -7,12 +7,14 @@
 
 namespace dcp {
 
-StreamMeeting::StreamMeeting(int world_size, std::chrono::nanoseconds wait_bound)
+// An event is recorded by streams of the GPU that it was made on.
+StreamMeeting::StreamMeeting(std::span<const int> devices, std::chrono::nanoseconds wait_bound)
     : wait_bound_(wait_bound) {
-  for (auto& events : events_) {
-    events.resize(static_cast<std::size_t>(world_size));
-    for (cudaEvent_t& event : events) {
-      check_cuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreate");
+  for (const int device : devices) {
+    check_cuda(cudaSetDevice(device), "cudaSetDevice");
+    for (auto& events : events_) {
+      check_cuda(cudaEventCreateWithFlags(&events.emplace_back(), cudaEventDisableTiming),
+                 "cudaEventCreate");
     }
   }
 }

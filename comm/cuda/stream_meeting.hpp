@@ -9,6 +9,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace dcp {
 
 class StreamMeeting {
  public:
-  StreamMeeting(int world_size, std::chrono::nanoseconds wait_bound);
+  // `devices`: the GPU of each rank.
+  StreamMeeting(std::span<const int> devices, std::chrono::nanoseconds wait_bound);
   StreamMeeting(const StreamMeeting&) = delete;
   StreamMeeting& operator=(const StreamMeeting&) = delete;
   ~StreamMeeting();

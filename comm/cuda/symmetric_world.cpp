@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <mutex>
 #include <string>
 
 #include "comm/cuda/collective_faults.hpp"
 #include "core/error.hpp"
 #include "kernels/accesses.hpp"
+#include "runtime/cuda/cuda_device.hpp"
 #include "runtime/cuda/cuda_error.hpp"
 
 namespace dcp {
@@ -37,8 +39,7 @@ class SymmetricWorld::Communicator final : public Collectives {
     }
     SymmetricCollective::Params params;
     std::memset(&params, 0, sizeof(params));  // padding is no data
-    params.mailboxes = reinterpret_cast<Mailbox* const*>(world_.mailbox_tables_.data) +
-                       static_cast<std::ptrdiff_t>(index_) * world_size();
+    params.mailboxes = world_.mailboxes_of(rank(), index_);
     params.abort = world_.abort_.get();
     params.fault = runtime_.fault();
     params.send = message.send;
@@ -86,7 +87,7 @@ class SymmetricWorld::Communicator final : public Collectives {
   int index_;
 };
 
-// All ranks' memory is on one GPU: an address is good on all of them.
+// An address is good on all ranks.
 class SymmetricWorld::Peers final : public PeerAccess {
  public:
   Peers(const SymmetricWorld& world, CudaRuntime& runtime) : world_(world), runtime_(runtime) {}
@@ -95,10 +96,12 @@ class SymmetricWorld::Peers final : public PeerAccess {
   WaitBound wait_bound() override {
     return {.abort = world_.abort_.get(),
             .timeout_ns = world_.wait_bound_.count(),
-            .max_blocks = std::max(1, world_.max_waiting_blocks_ / world_.world_size())};
+            .max_blocks = world_.max_waiting_blocks_};
   }
 
-  FlagScope flag_scope() override { return FlagScope::kGpu; }
+  FlagScope flag_scope() override {
+    return world_.devices_.size() == 1 ? FlagScope::kGpu : FlagScope::kSystem;
+  }
 
   bool may_wait_at_once(bool is_captured) override { return is_captured; }
 
@@ -116,7 +119,8 @@ class SymmetricWorld::Peers final : public PeerAccess {
 
 struct SymmetricWorld::RankState {
   RankState(const SymmetricWorld& world, int rank, int num_communicators)
-      : runtime(rank, 0), peers(world, runtime) {
+      : runtime(rank, world.device_of(rank)), peers(world, runtime) {
+    enable_peer_access(runtime.device(), world.devices_);
     for (int i = 0; i < num_communicators; ++i) {
       owned.push_back(std::make_unique<Communicator>(world, runtime, i));
       communicators.push_back(owned.back().get());
@@ -124,6 +128,8 @@ struct SymmetricWorld::RankState {
   }
   CudaRuntime runtime;
   Peers peers;
+  Buffer mailboxes;       // [num_communicators] Mailbox: its own, which all ranks write to
+  Buffer mailbox_tables;  // [num_communicators][N] Mailbox*: those of all ranks
   std::vector<std::unique_ptr<Communicator>> owned;
   std::vector<Collectives*> communicators;
 };
@@ -146,45 +152,86 @@ SymmetricWorld::SymmetricWorld(int world_size, int num_communicators,
       threads_(world_size) {
   if (world_size > kMaxSymmetricRanks) {
     throw StepError("capacity", "at most " + std::to_string(kMaxSymmetricRanks) +
-                                    " ranks share a GPU, not " + std::to_string(world_size));
+                                    " ranks address each other's memory, not " +
+                                    std::to_string(world_size));
   }
+  devices_ = peer_devices();
+  if (devices_.size() > ranks_.size()) devices_.resize(ranks_.size());
   run_on_all([&](int rank) {
     ranks_[rank] = std::make_unique<RankState>(*this, rank, num_communicators_);
   });
-  check_cuda(cudaSetDevice(0), "cudaSetDevice");
-  int num_processors = 0;
-  check_cuda(cudaDeviceGetAttribute(&num_processors, cudaDevAttrMultiProcessorCount, 0),
-             "cudaDeviceGetAttribute");
-  max_waiting_blocks_ = kWaitingBlocksPerProcessor * num_processors / num_communicators;
+  find_room();
+  std::vector<int> devices;
+  for (int rank = 0; rank < world_size; ++rank) devices.push_back(device_of(rank));
   for (int i = 0; i < num_communicators; ++i) {
-    meetings_.push_back(std::make_unique<StreamMeeting>(world_size, wait_bound_));
+    meetings_.push_back(std::make_unique<StreamMeeting>(devices, wait_bound_));
   }
   allocate_mailboxes();
 }
 
+// No rank's memory goes while a kernel of another one may still touch it.
 SymmetricWorld::~SymmetricWorld() {
   *abort_ = 1;  // whoever still waits goes home
+  for (const auto& rank : ranks_) {
+    try {
+      rank->runtime.synchronize();
+    } catch (const std::exception&) {
+      // A GPU that has stopped touches nothing.
+    }
+  }
   ranks_.clear();
 }
 
+int SymmetricWorld::device_of(int rank) const {
+  return devices_[static_cast<std::size_t>(rank) % devices_.size()];
+}
+
+// For the blocks that wait: beside those of the other ranks and ubatches of a GPU.
+void SymmetricWorld::find_room() {
+  const auto num_devices = static_cast<int>(devices_.size());
+  const int sharers = (world_size() + num_devices - 1) / num_devices * num_communicators_;
+  int fewest = std::numeric_limits<int>::max();
+  for (const int device : devices_) {
+    int num_processors = 0;
+    check_cuda(cudaDeviceGetAttribute(&num_processors, cudaDevAttrMultiProcessorCount, device),
+               "cudaDeviceGetAttribute");
+    fewest = std::min(fewest, num_processors);
+  }
+  max_waiting_blocks_ = std::max(1, kWaitingBlocksPerProcessor * fewest / sharers);
+}
+
 void SymmetricWorld::allocate_mailboxes() {
-  CudaRuntime& owner = ranks_.front()->runtime;
-  const auto count = static_cast<std::size_t>(num_communicators_) * ranks_.size();
-  mailboxes_ = owner.allocate("mailboxes", count * sizeof(Mailbox));
-  mailbox_tables_ = owner.allocate("mailbox_tables", count * sizeof(Mailbox*));
   abort_ = make_pinned<volatile std::uint32_t>();
+  const auto num_communicators = static_cast<std::size_t>(num_communicators_);
+  const std::size_t count = num_communicators * ranks_.size();
+  run_on_all([&](int rank) {
+    RankState& state = *ranks_[rank];
+    state.mailboxes = state.runtime.allocate("mailboxes", num_communicators * sizeof(Mailbox));
+    state.mailbox_tables = state.runtime.allocate("mailbox_tables", count * sizeof(Mailbox*));
+  });
   std::vector<Mailbox*> table(count);
   for (std::size_t i = 0; i < count; ++i) {
-    table[i] = reinterpret_cast<Mailbox*>(mailboxes_.data) + i;
+    const RankState& owner = *ranks_[i % ranks_.size()];
+    table[i] = reinterpret_cast<Mailbox*>(owner.mailboxes.data) + i / ranks_.size();
   }
-  owner.write(mailbox_tables_.data, table.data(), count * sizeof(Mailbox*));
+  for (const auto& rank : ranks_) {
+    rank->runtime.write(rank->mailbox_tables.data, table.data(), count * sizeof(Mailbox*));
+  }
   reset();
+}
+
+Mailbox* const* SymmetricWorld::mailboxes_of(int rank, int communicator) const {
+  const Buffer& tables = ranks_[static_cast<std::size_t>(rank)]->mailbox_tables;
+  return reinterpret_cast<Mailbox* const*>(tables.data) +
+         static_cast<std::ptrdiff_t>(communicator) * world_size();
 }
 
 // Only while nothing is pending on any rank.
 void SymmetricWorld::reset() {
-  const std::vector<std::byte> zeros(mailboxes_.size_bytes);
-  ranks_.front()->runtime.write(mailboxes_.data, zeros.data(), zeros.size());
+  for (const auto& rank : ranks_) {
+    const std::vector<std::byte> zeros(rank->mailboxes.size_bytes);
+    rank->runtime.write(rank->mailboxes.data, zeros.data(), zeros.size());
+  }
   *abort_ = 0;
   for (const auto& meeting : meetings_) meeting->reset();
 }

@@ -1,5 +1,7 @@
-// All ranks in one process on one GPU, a thread each. Collectives are kernels that wait for each
-// other: every wait is bounded, so that a rank that does not come ends the step and not the run.
+// All ranks in one process, a thread each, on one GPU or on several that can address each other's
+// memory: rank r is on the r-th of them, and begins anew with the first. Collectives are kernels
+// that wait for each other: every wait is bounded, so that a rank that does not come ends the step
+// and not the run.
 #pragma once
 
 #include <chrono>
@@ -33,15 +35,17 @@ class SymmetricWorld final : public World {
   struct RankState;
 
   void run_on_all(const std::function<void(int)>& program);
+  int device_of(int rank) const;
+  Mailbox* const* mailboxes_of(int rank, int communicator) const;  // [N], on the rank's GPU
+  void find_room();
   void allocate_mailboxes();
   void reset();
 
   int num_communicators_;
   std::chrono::nanoseconds wait_bound_;
-  int max_waiting_blocks_ = 1;  // on the GPU, of each ubatch's exchanges on all ranks
+  std::vector<int> devices_;    // that ranks are on
+  int max_waiting_blocks_ = 1;  // on a GPU, of each ubatch's exchanges on one rank
   bool has_communicators_ = true;
-  Buffer mailboxes_;       // [num_communicators][N] Mailbox
-  Buffer mailbox_tables_;  // [num_communicators][N] Mailbox*
   Pinned<volatile std::uint32_t> abort_;
   std::vector<std::unique_ptr<StreamMeeting>> meetings_;  // of each communicator's eager calls
   std::vector<std::unique_ptr<RankState>> ranks_;

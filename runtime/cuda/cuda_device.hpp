@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace dcp {
 
@@ -9,7 +10,17 @@ namespace dcp {
 // loaded at once: loading one later waits for the GPU, which may wait for the rank that loads.
 bool find_cuda_device(std::string& why);
 
-// "NVIDIA H200, compute capability 9.0, driver 13.0": what a report says of the machine.
-std::string cuda_device_text(int device);
+// GPU 0, and those after it that can address the memory of all of these and be addressed by them.
+std::vector<int> peer_devices();
+
+// Lets kernels of GPU `device` address what cudaMalloc gave, or will give, on the others. Makes
+// `device` the calling thread's.
+void enable_peer_access(int device, const std::vector<int>& others);
+
+// "NVIDIA H200", or "2 x NVIDIA H200" and so on: all that the process may use.
+std::string cuda_devices_text();
+
+// "CUDA 13.0": the newest that the driver supports.
+std::string cuda_driver_text();
 
 }  // namespace dcp

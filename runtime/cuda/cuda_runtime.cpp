@@ -308,6 +308,7 @@ bool CudaRuntime::is_idle() const {
 }
 
 std::optional<Fault> CudaRuntime::synchronize() {
+  check_cuda(cudaSetDevice(device_), "cudaSetDevice");
   for (const StreamState& stream : streams_) {
     check_cuda(cudaStreamSynchronize(stream.stream), "cudaStreamSynchronize");
   }

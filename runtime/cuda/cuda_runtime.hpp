@@ -57,7 +57,8 @@ class CudaRuntime final : public Runtime {
                        const LaunchNode& launch);
 
   // Waits for everything that was enqueued, then frees what was given back. Returns what a kernel
-  // reported since the last call. Failure where the GPU stopped.
+  // reported since the last call. Failure where the GPU stopped. Makes the rank's GPU the calling
+  // thread's, which may be another than the rank's own.
   std::optional<Fault> synchronize();
 
   // Times each op of the graphs that are captured from here on; null: none.
