@@ -9,8 +9,13 @@ class DirectLinesKernel : public WholeExchangeTest {
   void check(Arena& arena, const Exchange& form, int variant) {
     WholeExchangeTest::check<DirectLines>(
         arena, form, variant, [&](const std::vector<std::byte>& gpu, const WholeExchange& all) {
-          const std::size_t count = form.world_size * all.lines_of_a_rank();
-          expect_same(arena, gpu, all.lines, count * sizeof(ExchangeLine), "lines");
+          for (std::size_t i = 0; i < form.world_size * all.lines_of_a_rank(); ++i) {
+            const std::size_t line = all.lines + i * sizeof(ExchangeLine);
+            expect_same(arena, gpu, line, offsetof(ExchangeLine, lse), "payload of a line");
+            expect_same_lse(arena, gpu, line + offsetof(ExchangeLine, lse));
+            expect_same(arena, gpu, line + offsetof(ExchangeLine, epoch), sizeof(std::uint32_t),
+                        "epoch of a line");
+          }
         });
   }
 };
