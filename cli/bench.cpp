@@ -162,6 +162,8 @@ int bench_command(const Options& options) {
                .report = [&](const StepRecord& record) { steps.add(record); }});
   if (!options.json_path.empty()) {
     nlohmann::ordered_json report = report_head(choice);
+    report["tool"]["num_peer_gpus"] =
+        machine_of(choice).num_peer_gpus;  // that ranks are spread over
     report["records"] = table.json();
     report["exchanges"] = exchanges.json();
     report["steps"] = steps.json();

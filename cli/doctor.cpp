@@ -137,7 +137,7 @@ Check cuda_backend_check() {
   const int num_gpus = machine_of(choice).num_peer_gpus;
   const std::string ranks = num_gpus == 1 ? "ranks of a process share one GPU"
                                           : "ranks of a process go to " + std::to_string(num_gpus) +
-                                                " GPUs that address each other's memory";
+                                                " GPUs that NVLink joins";
   return {"cuda_backend", true, "graphs and kernels on the GPU; " + ranks};
 }
 

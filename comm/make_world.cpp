@@ -33,10 +33,12 @@ bool has_backend(const BackendChoice& choice, std::string& why) {
 #endif
 }
 
-Machine machine_of(const BackendChoice& choice) {
+namespace {
+
+Machine look_at_machine(const BackendChoice& choice) {
   Machine machine;
   std::string why;
-  if (choice.backend == Backend::kHost || !has_backend(choice, why)) return machine;
+  if (!has_backend(choice, why)) return machine;
 #ifdef DCPSIM_HAS_CUDA
   machine.gpus = cuda_devices_text();
   machine.driver = cuda_driver_text();
@@ -47,6 +49,19 @@ Machine machine_of(const BackendChoice& choice) {
   }
 #endif
   return machine;
+}
+
+}  // namespace
+
+const Machine& machine_of(const BackendChoice& choice) {
+  static const Machine host;
+  if (choice.backend == Backend::kHost) return host;
+  if (choice.comm == CommKind::kNccl) {
+    static const Machine of_nccl = look_at_machine(choice);
+    return of_nccl;
+  }
+  static const Machine of_symmetric = look_at_machine(choice);
+  return of_symmetric;
 }
 
 std::unique_ptr<World> make_world(const WorldOptions& options) {

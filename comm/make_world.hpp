@@ -34,12 +34,14 @@ std::string_view comm_name(const BackendChoice& choice);
 
 // The machine of a backend as a report shows it. Empty: not used, or not there.
 struct Machine {
-  std::string gpus;       // "NVIDIA H200", "2 x NVIDIA H200"
-  std::string driver;     // "CUDA 13.0"
+  std::string gpus;       // that this process may use: "NVIDIA H200", "2 x NVIDIA H200"
+  std::string driver;     // "580.159.04, CUDA 13.0"
   std::string nccl;       // "2.28.3"
   int num_peer_gpus = 0;  // that comm symmetric spreads ranks over
 };
-Machine machine_of(const BackendChoice& choice);
+
+// Asked once: a GPU that a run has stopped says nothing any more.
+const Machine& machine_of(const BackendChoice& choice);
 
 struct WorldOptions {
   BackendChoice backend = {};

@@ -117,7 +117,9 @@ void Engine::each_rank(const std::function<void(Rank&, RankState&)>& program) {
     begin_exchanges(0);
     throw;
   } catch (...) {  // what was pending was given up, on some ranks within an exchange
-    if (pending_) begin_exchanges(0);
+    const bool is_under_way = pending_ || !in_flight_.empty();
+    in_flight_.clear();
+    if (is_under_way) begin_exchanges(0);
     throw;
   }
 }

@@ -186,6 +186,7 @@ StepRun Engine::run_eagerly(const StepRequest& request, BatchLayout layout) {
   });
   poison_results(run, request.stream);
   load(run, request.stream, request.stream);
+  in_flight_.insert(eager_.get());
   each_rank(run.ranks, [&](Rank& rank, RankState& state) {
     enqueue_step(rank, state, {.step = *eager_, .stream = request.stream}, odd_);
   });
@@ -194,6 +195,7 @@ StepRun Engine::run_eagerly(const StepRequest& request, BatchLayout layout) {
     drain();
     return run;
   }
+  in_flight_.erase(eager_.get());  // pending from here on
   copy_results(run, request.stream);
   release_eager_step();
   return run;

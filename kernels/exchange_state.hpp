@@ -19,8 +19,8 @@ struct ExchangeState {
   std::uint32_t num_lost = 0;  // waits of the last exchange that were in vain, on a GPU
 };
 
-// Then the rank's last exchange is over, and no other one begins: what the graph still holds of it
-// does nothing.
+// Then the exchange is the last of this state: what the graph holds of later ones does nothing.
+// Exchanges of other states find out for themselves.
 DCP_HOST_DEVICE constexpr bool is_lost(const ExchangeState& state) { return state.num_lost != 0; }
 
 // Epochs count from 0 to this and begin anew, so that consecutive ones never share a slot, whatever
@@ -40,9 +40,11 @@ DCP_HOST_DEVICE constexpr std::uint32_t slot_of(std::uint32_t epoch, std::uint32
 }
 
 // The last epoch whose rows this rank has read. A kernel that does all of an exchange notes at once
-// that it was consumed; where it then waits in vain, the one before was the last.
+// that it was consumed; where it then waits in vain, the one before was the last. One of which some
+// blocks came after the loss, and left, has noted nothing.
 constexpr std::uint32_t last_consumed(const ExchangeState& state, std::uint32_t num_slots) {
-  if (!is_lost(state) || state.consumed != state.epoch) return state.consumed;
+  const bool was_noted = state.consumed == state.epoch && state.num_done == 0;
+  if (!is_lost(state) || !was_noted) return state.consumed;
   return state.consumed == 0 ? last_epoch(num_slots) : state.consumed - 1;
 }
 

@@ -65,7 +65,9 @@ std::string last_line(const ProcessRounds& rounds, const std::string& why) {
 }  // namespace
 
 struct NcclWorld::RankState {
-  RankState(int rank, int device) : runtime(rank, device) {}
+  RankState(int rank, int device, int num_communicators) : runtime(rank, device) {
+    owned.reserve(static_cast<std::size_t>(num_communicators));  // looked at while one is added
+  }
   CudaRuntime runtime;
   std::vector<std::unique_ptr<NcclCollectives>> owned;
   std::vector<Collectives*> communicators;
@@ -106,7 +108,7 @@ NcclWorld::NcclWorld(int world_size, int num_communicators, std::chrono::millise
         [&](int i) {
           const int device = (group.size() > 1 ? group.local_rank() : i) % gpus;
           ranks_[static_cast<std::size_t>(i)] =
-              std::make_unique<RankState>(first_rank_ + i, device);
+              std::make_unique<RankState>(first_rank_ + i, device, num_communicators);
         },
         {"the start of CUDA", kStartBound});
     connect(num_communicators);
@@ -306,6 +308,8 @@ void NcclWorld::destroy_communicators() {
   std::size_t num_live = 0;
   for (const auto& rank : ranks_) num_live += count_graphs_with<NcclCollective>(rank->runtime);
   if (num_live > 0) throw live_graphs_error(num_live);
+  const Watchdog bound(kEndBound, last_line(rounds_, "NCCL does not give up its communicators"),
+                       &ProcessGroup::abandon);
   for (const auto& rank : ranks_) {
     for (const auto& communicator : rank->owned) communicator->destroy();
   }

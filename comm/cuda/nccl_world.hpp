@@ -3,9 +3,9 @@
 //
 // No wait is for ever. The GPUs' ends by `wait_bound`; a rank's program by that and ten of that, or
 // two minutes; the silence of another process by that, a grace and ten times what this one did
-// meanwhile, but where this one's GPU has waited for it in vain by the bound and a grace. Who has
-// not come by then is lost, and the run is over. Where a call of CUDA, NCCL or MPI cannot be
-// brought to an end, the program is ended instead.
+// meanwhile, but where this one's GPU or program has waited for it in vain by the bound and a
+// grace. Who has not come by then is lost, and the run is over. Where a call of CUDA, NCCL or MPI
+// cannot be brought to an end, the program is ended instead.
 #pragma once
 
 #include <chrono>

@@ -172,13 +172,7 @@ SymmetricWorld::SymmetricWorld(int world_size, int num_communicators,
 // No rank's memory goes while a kernel of another one may still touch it.
 SymmetricWorld::~SymmetricWorld() {
   *abort_ = 1;  // whoever still waits goes home
-  for (const auto& rank : ranks_) {
-    try {
-      rank->runtime.synchronize();
-    } catch (const std::exception&) {
-      // A GPU that has stopped touches nothing.
-    }
-  }
+  settle();
   ranks_.clear();
 }
 
@@ -273,26 +267,47 @@ void SymmetricWorld::each_rank(const std::function<void(Rank&)>& program) {
     });
   } catch (...) {  // ranks that went on must not wait for the one that was refused
     *abort_ = 1;
-    try {
-      for (const auto& rank : ranks_) rank->runtime.synchronize();
-      reset();
-    } catch (const std::exception&) {
-      // The GPU is gone too; the first reason is the one to report.
-    }
+    settle();
+    reset_what_is_left();
     throw;
   }
 }
 
 // All ranks are waited for before the first failure goes on.
 void SymmetricWorld::drain() {
-  std::optional<Failure> failure;
+  std::exception_ptr first;
   for (const auto& rank : ranks_) {
-    const auto fault = rank->runtime.synchronize();
-    if (fault && !failure) failure = failure_of(rank->runtime.rank(), *fault);
+    try {
+      const auto fault = rank->runtime.synchronize();
+      if (fault) throw failure_of(rank->runtime.rank(), *fault);
+    } catch (...) {
+      if (!first) first = std::current_exception();
+      *abort_ = 1;  // nobody else need wait until the bound
+    }
   }
-  if (!failure) return;
-  reset();
-  throw *failure;
+  if (!first) return;
+  reset_what_is_left();
+  std::rethrow_exception(first);
+}
+
+// Until no GPU runs anything of any rank.
+void SymmetricWorld::settle() {
+  for (const auto& rank : ranks_) {
+    try {
+      rank->runtime.synchronize();
+    } catch (const std::exception&) {
+      // A GPU that has stopped runs nothing; why it did has been said, or will be.
+    }
+  }
+}
+
+void SymmetricWorld::reset_what_is_left() {
+  try {
+    reset();
+  } catch (const std::exception&) {
+    // A GPU has stopped: what comes after this fails there too. The first reason is the one to
+    // report.
+  }
 }
 
 void SymmetricWorld::destroy_communicators() {

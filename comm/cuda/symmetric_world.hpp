@@ -1,5 +1,5 @@
-// All ranks in one process, a thread each, on one GPU or on several that can address each other's
-// memory: rank r is on the r-th of them, and begins anew with the first. Collectives are kernels
+// All ranks in one process, a thread each, on one GPU or on several that NVLink joins: rank r is on
+// the r-th of them, and those that are left begin anew with the first. Collectives are kernels
 // that wait for each other: every wait is bounded, so that a rank that does not come ends the step
 // and not the run.
 #pragma once
@@ -39,7 +39,9 @@ class SymmetricWorld final : public World {
   Mailbox* const* mailboxes_of(int rank, int communicator) const;  // [N], on the rank's GPU
   void find_room();
   void allocate_mailboxes();
+  void settle();
   void reset();
+  void reset_what_is_left();
 
   int num_communicators_;
   std::chrono::nanoseconds wait_bound_;

@@ -61,6 +61,10 @@ TEST(ExchangeState, ALostExchangeWasNotConsumedThoughItsKernelHadNotedIt) {
   EXPECT_EQ(last(5, 4, 3), 4u);
   EXPECT_EQ(last(0, 0, 1), last_epoch(2));
   EXPECT_EQ(last(0, last_epoch(2), 1), last_epoch(2));
+  EXPECT_EQ(
+      last_consumed({.epoch = 5, .published = 5, .consumed = 5, .num_done = 3, .num_lost = 2}, 2),
+      5u)
+      << "of epoch 6, which not all blocks have begun";
 }
 
 TEST(DirectAdvance, CountsOnTheDevice) {
