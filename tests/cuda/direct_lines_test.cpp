@@ -51,35 +51,5 @@ TEST_F(DirectLinesKernel, LeavesTheHostsLinesAndEpochsAndAgreesOnTheResult) {
   }
 }
 
-TEST_F(DirectLinesKernel, ARankThatDoesNotComeIsNamedAndIsNotConsumed) {
-  Exchange form{.world_size = 2,
-                .rank = 0,
-                .heads_per_rank = 2,
-                .head_dim = 64,
-                .num_tokens = 1,
-                .max_num_tokens = 2,
-                .dtype = DType::kBf16,
-                .lse_dtype = DType::kFp32,
-                .epoch = 4,
-                .is_head_major = false};
-  Arena arena;
-  form.add_to(arena);
-  WholeExchange exchange = whole(form, 0);
-  exchange.add_to(arena);
-  const auto gpu = arena.on_gpu([&](std::byte* base_address, const Launch& at) {
-    DirectLines::Params params = exchange.line_params(base_address, 0);
-    params.bound.timeout_ns = 10'000'000;
-    launch(params, at);
-  });
-  ASSERT_EQ(arena.fault().kind, static_cast<std::uint32_t>(FaultKind::kFlagMissing));
-  const auto& values = arena.fault().values;  // peer, ubatch, slot, wanted epoch, seen epoch
-  EXPECT_EQ(std::vector<std::int64_t>(values, values + 5),
-            (std::vector<std::int64_t>{1, 0, 1, 5, 3}));
-  ExchangeState state;
-  std::memcpy(&state, &gpu[exchange.ranks[0].state], sizeof(state));
-  EXPECT_EQ(state.published, 5u);
-  EXPECT_EQ(last_consumed(state, kSlots), 4u);
-}
-
 }  // namespace
 }  // namespace dcp
