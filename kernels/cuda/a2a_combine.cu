@@ -3,6 +3,7 @@
 #include <cstdlib>
 
 #include "kernels/cuda/combine_rows.cuh"
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/ops.hpp"
 
 namespace dcp {
@@ -17,7 +18,9 @@ __global__ void combine_few(const __grid_constant__ CombineRows rows) {
   const auto token = static_cast<int>(blockIdx.y);
   const auto head = static_cast<int>(blockIdx.x);
   const CombinedRow<std::int32_t> row(rows, token, head);
+  wait_for_predecessor();
   const LseSum total = combine_group<kBase, T, SpreadWords<1>>(row, rows.world_size);
+  let_successor_come();
   store_lse<kBase>(rows, row, token, head, total);
 }
 
@@ -25,6 +28,7 @@ __global__ void combine_few(const __grid_constant__ CombineRows rows) {
 template <LseBase kBase, class T, int kWords>
 __global__ void combine_many(const __grid_constant__ CombineRows rows) {
   extern __shared__ float all_factors[];
+  wait_for_predecessor();
   const std::int64_t token = token_of_block();
   const int head = static_cast<int>(blockIdx.x * blockDim.y + threadIdx.y);
   if (head >= rows.heads_per_rank || token >= rows.num_tokens) return;
@@ -36,6 +40,7 @@ __global__ void combine_many(const __grid_constant__ CombineRows rows) {
     const unsigned warp = (threadIdx.y * blockDim.x + threadIdx.x) / kWarp;
     total = combine_groups<kBase, T>(row, rows.world_size, all_factors + warp * rows.world_size);
   }
+  let_successor_come();
   store_lse<kBase>(rows, row, token, head, total);
 }
 
@@ -105,8 +110,7 @@ void launch_words(const CombineRows& rows, cudaStream_t stream) {
   if (rows.world_size <= kGroup && are_few(rows)) {
     const dim3 grid(static_cast<unsigned>(rows.heads_per_rank),
                     static_cast<unsigned>(rows.num_tokens));
-    combine_few<kBase, T><<<grid, lanes_for(1), 0, stream>>>(rows);
-    return;
+    return launch_early(combine_few<kBase, T>, grid, lanes_for(1), 0, stream, rows);
   }
   const int lanes = lanes_for(kWordsPerLane);
   const int rows_per_block = std::clamp(kLanesPerBlock / lanes, 1, rows.heads_per_rank);
@@ -114,11 +118,10 @@ void launch_words(const CombineRows& rows, cudaStream_t stream) {
       RowGrid::token_grid(rows.num_tokens, blocks_for(rows.heads_per_rank, rows_per_block));
   const dim3 block(static_cast<unsigned>(lanes), static_cast<unsigned>(rows_per_block));
   if (rows.world_size <= kGroup) {
-    combine_many<kBase, T, kWordsPerLane><<<grid, block, 0, stream>>>(rows);
-    return;
+    return launch_early(combine_many<kBase, T, kWordsPerLane>, grid, block, 0, stream, rows);
   }
   const std::size_t shared = block.x * block.y / kWarp * rows.world_size * sizeof(float);
-  combine_many<kBase, T, 0><<<grid, block, shared, stream>>>(rows);
+  launch_early(combine_many<kBase, T, 0>, grid, block, shared, stream, rows);
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/attention_tile.hpp"
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/rows.cuh"
 #include "kernels/empty_row_mode.hpp"
 
@@ -150,6 +151,7 @@ template <class T, class OffsetOf>
 __device__ void attend_row(const CudaAttentionRows& rows, const void* keys, std::int64_t values_at,
                            const OffsetOf& offset_of) {
   __shared__ float scores[kHeadsPerBlock][kTileKeys];
+  let_successor_come();
   const int head = static_cast<int>(blockIdx.y * kHeadsPerBlock + threadIdx.y);
   if (head >= rows.num_heads) return;
   const std::int64_t out_row = blockIdx.x;

@@ -8,6 +8,7 @@
 #include "kernels/cuda/combine_rows.cuh"
 #include "kernels/cuda/direct_flags.cuh"
 #include "kernels/cuda/direct_rows.cuh"
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/exchange_rows.cuh"
 #include "kernels/cuda/ops.hpp"
 
@@ -44,7 +45,7 @@ struct VectorRows {
 // The rows of the peers go, and all lses. What a row needs is loaded before any of it is stored.
 template <int kMaxRanks>
 __device__ void send_vectors(const DirectDispatch::Params& send, const VectorRows& vectors,
-                             std::uint32_t slot) {
+                             const ExchangeTurn& turn, std::uint32_t slot) {
   const ExchangeRows& rows = vectors.rows;
   const auto lane = static_cast<int>(threadIdx.x);
   const std::int64_t first_sent =
@@ -67,6 +68,7 @@ __device__ void send_vectors(const DirectDispatch::Params& send, const VectorRow
       if (!is_sent(rank) || !vectors.has_lane()) continue;
       ahead[rank] = *reinterpret_cast<const uint4*>(from + rank * vectors.peer_stride());
     }
+    if (turn.is_lost) return;
     if (lane < rows.world_size) {
       send.lse_slots.at[lane][first_sent + row] =
           std::bit_cast<float>(masked_lse_bits(lse, is_empty));
@@ -143,17 +145,18 @@ template <LseBase kBase, class T, int kMaxRanks>
 __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
     exchange_vectors(const __grid_constant__ Params params,
                      const __grid_constant__ VectorRows vectors, Fault* fault) {
-  if (is_lost(*params.publish.state)) return;
+  wait_for_predecessor();
   const ExchangeRows& rows = vectors.rows;
-  const std::uint32_t epoch = rows.next_epoch(*params.publish.state);
-  const std::uint32_t slot = slot_of(epoch, params.publish.num_slots);
-  send_vectors<kMaxRanks>(params.send, vectors, slot);
-  if (!meet_peers(params, epoch, fault)) return;
+  const ExchangeTurn turn(rows, *params.publish.state);
+  const std::uint32_t slot = slot_of(turn.epoch, params.publish.num_slots);
+  send_vectors<kMaxRanks>(params.send, vectors, turn, slot);
+  if (turn.is_lost || !meet_peers(params, turn.epoch, fault)) return;
   for (std::uint32_t row = rows.first() + threadIdx.y; row < rows.end(); row += blockDim.y) {
     const ReceivedRow received(params, vectors, slot, row);
     const LseSum total = combine_group<kBase, T, VectorWords, kMaxRanks>(received, rows.world_size);
     if (params.lse != nullptr && received.lane == 0) params.lse[row] = combined_lse<kBase>(total);
   }
+  let_successor_come();
 }
 
 // Any number of ranks, any strides and alignment; a row to a warp.
@@ -162,6 +165,7 @@ __global__ void __launch_bounds__(kThreads, kBlocksPerProcessor)
     exchange_elements(const __grid_constant__ Params params,
                       const __grid_constant__ ExchangeRows rows, Fault* fault) {
   extern __shared__ float all_factors[];
+  wait_for_predecessor();
   if (is_lost(*params.publish.state)) return;
   using Piece = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint16_t>;
   const DirectDispatch::Params& send = params.send;
@@ -223,13 +227,12 @@ void launch_exchange(const Params& params, bool is_of_vectors, const Launch& at)
     const dim3 block(lanes, kThreads / lanes);
     auto* const kernel = rows.world_size <= kGroup / 2 ? exchange_vectors<kBase, T, kGroup / 2>
                                                        : exchange_vectors<kBase, T, kGroup>;
-    kernel<<<rows.num_blocks(), block, 0, at.stream>>>(params, vectors, at.fault);
-    return;
+    return launch_early(kernel, rows.num_blocks(), block, 0, at.stream, params, vectors, at.fault);
   }
   const dim3 block(kWarp, kThreads / kWarp);
   const std::size_t shared = block.y * rows.world_size * sizeof(float);
-  exchange_elements<kBase, T>
-      <<<rows.num_blocks(), block, shared, at.stream>>>(params, rows, at.fault);
+  launch_early(exchange_elements<kBase, T>, rows.num_blocks(), block, shared, at.stream, params,
+               rows, at.fault);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "kernels/combine_row.hpp"
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/exchange_rows.cuh"
 #include "kernels/cuda/ops.hpp"
 #include "kernels/cuda/rows.cuh"
@@ -82,9 +83,9 @@ struct LineRows {
 };
 
 template <class T, int kMaxRanks>
-__device__ void send_lines(const Params& params, const LineRows& lines, std::uint32_t epoch) {
+__device__ void send_lines(const Params& params, const LineRows& lines, const ExchangeTurn& turn) {
   const ExchangeRows& rows = lines.rows;
-  const std::uint32_t slot = slot_of(epoch, params.num_slots);
+  const std::uint32_t slot = slot_of(turn.epoch, params.num_slots);
   for (std::uint32_t row = rows.first() + threadIdx.y; row < rows.end(); row += blockDim.y) {
     const std::uint32_t token = rows.token(row);
     const bool is_empty = params.empty.has(token);
@@ -98,8 +99,9 @@ __device__ void send_lines(const Params& params, const LineRows& lines, std::uin
         const int head = peer * lines.slots.heads_per_rank + rows.head(row);
         const float lse = load_value(params.lse, lines.offset(params.lse.strides, token, head));
         ahead[peer] = {lines.bits<T>(params.out, token, head, i), std::bit_cast<std::uint32_t>(lse),
-                       epoch};
+                       turn.epoch};
       }
+      if (turn.is_lost) return;
 #pragma unroll
       for (int peer = 0; peer < kMaxRanks; ++peer) {
         if (peer >= rows.world_size) continue;
@@ -205,12 +207,14 @@ template <LseBase kBase, class T, int kMaxRanks>
 __global__ void __launch_bounds__(kThreads)
     exchange_lines(const __grid_constant__ Params params, const __grid_constant__ LineRows lines,
                    bool has_result_pieces, Fault* fault) {
-  if (is_lost(*params.state)) return;
+  wait_for_predecessor();
   const ExchangeRows& rows = lines.rows;
   const SlotLines& slots = lines.slots;
-  const std::uint32_t epoch = rows.next_epoch(*params.state);
+  const ExchangeTurn turn(rows, *params.state);
+  const std::uint32_t epoch = turn.epoch;
   const std::uint32_t slot = slot_of(epoch, params.num_slots);
-  send_lines<T, kMaxRanks>(params, lines, epoch);
+  send_lines<T, kMaxRanks>(params, lines, turn);
+  if (turn.is_lost) return;
   __syncthreads();
   if (thread_of_block() == 0) begin_epoch(*params.state, epoch);
   const std::int64_t step = kMaxLineTokens * slots.heads_per_rank * slots.per_row;
@@ -228,6 +232,7 @@ __global__ void __launch_bounds__(kThreads)
       const std::int64_t at = has_place ? i : slots.per_row - 1;
       const bool came = received.wait(params, epoch, first + at, step, fault);
       if (__all_sync(~0u, came ? 1 : 0) == 0) return;
+      let_successor_come();
       std::uint64_t result = 0;
       const LseSum total = combine_lines<kBase, T>(received, rows.world_size, result);
       if (has_place && has_result_pieces) {
@@ -265,8 +270,8 @@ void launch_lines(const Params& params, const Launch& at) {
   const dim3 block(lanes, std::max(1u, kThreads / lanes));
   auto* const kernel = num_ranks <= kMaxLineRanks / 2 ? exchange_lines<kBase, T, kMaxLineRanks / 2>
                                                       : exchange_lines<kBase, T, kMaxLineRanks>;
-  kernel<<<lines.rows.num_blocks(), block, 0, at.stream>>>(params, lines, has_result_pieces,
-                                                           at.fault);
+  launch_early(kernel, lines.rows.num_blocks(), block, 0, at.stream, params, lines,
+               has_result_pieces, at.fault);
 }
 
 }  // namespace

@@ -39,6 +39,16 @@ struct ExchangeRows {
   }
 };
 
+// What a kernel has to know of the state before it sends. The answer takes as long as a row, so
+// rows are asked for before it is looked at.
+struct ExchangeTurn {
+  bool is_lost;  // then nothing is sent
+  std::uint32_t epoch;
+
+  __device__ ExchangeTurn(const ExchangeRows& rows, const ExchangeState& state)
+      : is_lost(dcp::is_lost(state)), epoch(rows.next_epoch(state)) {}
+};
+
 // By one thread of a block whose threads have all read the epoch, which is now `epoch`, for all of
 // an exchange. The last block says so, and leaves the counter of blocks at zero for the next
 // kernel.

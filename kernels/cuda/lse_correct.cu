@@ -3,6 +3,7 @@
 // the loads waits for another.
 #include <cstdlib>
 
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/ops.hpp"
 #include "kernels/cuda/rows.cuh"
 #include "kernels/empty_ranks.hpp"
@@ -75,6 +76,7 @@ __device__ uint4 scaled(const uint4& v, float factor) {
 
 template <LseBase kBase, class T, int kRows>
 __global__ void scale_vectors(const __grid_constant__ LseCorrect::Params params) {
+  wait_for_predecessor();
   const std::int64_t token = token_of_block();
   const int first_head = first_head_of_warp(kRows);
   const int num_rows = min(kRows, params.num_heads - first_head);
@@ -97,6 +99,7 @@ __global__ void scale_vectors(const __grid_constant__ LseCorrect::Params params)
     }
   }
   const RowWeights<kBase> weights(params, lses);
+  let_successor_come();
   const RowOffsets<kRows> to(params.scaled.strides, token, first_head);
 #pragma unroll
   for (int row = 0; row < kRows; ++row) {
@@ -142,6 +145,8 @@ __global__ void scale_few(const __grid_constant__ FewRows rows) {
   const int k = static_cast<int>(threadIdx.x);
   const auto* from =
       reinterpret_cast<const uint4*>(rows.out + token * rows.out_token + head * rows.out_head);
+  wait_for_predecessor();
+  let_successor_come();
   const uint4 vector = k < rows.num_vectors ? from[k] : uint4{};
   const int team_lane = LseTeam::lane();
   const int stride = static_cast<int>(gridDim.z) * num_heads;
@@ -207,12 +212,14 @@ void launch_few(const LseCorrect::Params& params, cudaStream_t stream) {
   const dim3 grid(static_cast<unsigned>(to.heads_per_rank),
                   static_cast<unsigned>(params.num_heads / to.heads_per_rank),
                   static_cast<unsigned>(params.num_tokens));
-  scale_few<kBase, T><<<grid, blocks_for(rows.num_vectors, kWarp) * kWarp, 0, stream>>>(rows);
+  launch_early(scale_few<kBase, T>, grid, blocks_for(rows.num_vectors, kWarp) * kWarp, 0, stream,
+               rows);
 }
 
 // Any strides, alignment and pair of dtypes.
 template <LseBase kBase>
 __global__ void scale_elements(const __grid_constant__ LseCorrect::Params params) {
+  wait_for_predecessor();
   const std::int64_t token = token_of_block();
   const int head = first_head_of_warp(1);
   if (head >= params.num_heads || token >= params.num_tokens) return;
@@ -239,7 +246,7 @@ void launch(const LseCorrect::Params& params, const Launch& at) {
                        has_vector_rows(params.scaled, params.head_dim);
   const RowGrid grid(params.num_tokens, params.num_heads, vectors);
   const auto start = [&](auto* kernel) {
-    kernel<<<grid.blocks, grid.block(), 0, at.stream>>>(params);
+    launch_early(kernel, grid.blocks, grid.block(), 0, at.stream, params);
   };
   dispatch_lse_base(params.base, [&]<LseBase kBase>() {
     if (!vectors) return start(scale_elements<kBase>);

@@ -1,5 +1,6 @@
 // One warp per row.
 #include "kernels/combine_row.hpp"
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/ops.hpp"
 #include "kernels/cuda/rows.cuh"
 
@@ -12,6 +13,7 @@ constexpr int kWarps = 4;
 template <LseBase kBase, class T>
 __global__ void merge_rows(const __grid_constant__ MergeStates::Params params) {
   __shared__ float all_factors[kWarps][2];
+  let_successor_come();
   const std::int64_t row = std::int64_t{blockIdx.x} * kWarps + threadIdx.y;
   if (row >= params.num_tokens * params.num_heads) return;
   const std::int64_t token = row / params.num_heads;

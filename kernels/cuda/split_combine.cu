@@ -1,6 +1,7 @@
 // One warp per row.
 #include "kernels/combine_row.hpp"
 #include "kernels/cuda/attention_rows.cuh"
+#include "kernels/cuda/early_launch.cuh"
 #include "kernels/cuda/ops.hpp"
 
 namespace dcp {
@@ -12,6 +13,7 @@ constexpr int kWarps = 4;
 template <LseBase kBase, class T>
 __global__ void combine_splits(const __grid_constant__ SplitCombine::Params params) {
   extern __shared__ float all_factors[];
+  let_successor_come();
   const std::int64_t num_rows = params.num_tokens * params.num_heads;
   const std::int64_t row = std::int64_t{blockIdx.x} * kWarps + threadIdx.y;
   if (row >= num_rows) return;
