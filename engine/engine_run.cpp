@@ -12,14 +12,21 @@ namespace dcp {
 namespace {
 
 // Launches of one step are in flight together, as an engine that does not wait leaves them; so many
-// that ranks may drift apart, and not so many that they fill the memory.
-constexpr std::int64_t kLaunchesInFlight = 64;
+// that ranks may drift apart, and not so many that they fill the queue of a GPU: about a thousand
+// nodes, of which a layer has up to thirty. Where it is full, a launch does not come back before
+// the GPU goes on, and a rank that waits for a lost one would not be found waiting.
+constexpr std::int64_t kLayersInFlight = 32;
 constexpr std::int64_t kMaxPendingLaunches = 512;
 
 std::vector<int> ranks_of(const StepRequest& request, const Scenario& scenario) {
   std::vector<int> ranks = request.ranks.empty() ? all_ranks(scenario) : request.ranks;
   std::sort(ranks.begin(), ranks.end());
   return ranks;
+}
+
+std::int64_t launches_in_flight(const Scenario& scenario, const EngineStep& step) {
+  const auto layers = scenario.layers * static_cast<std::int64_t>(step.ubatches.size());
+  return std::max<std::int64_t>(1, kLayersInFlight / layers);
 }
 
 void require_captured_bounds(const EngineStep& step, const BatchLayout& layout) {
@@ -123,7 +130,8 @@ void Engine::take_pending(const StepRequest& request, const EngineStep& step,
 }
 
 void Engine::launch(const StepRun& run, const StepRequest& request) {
-  const std::int64_t together = request.wait ? kLaunchesInFlight : request.times;
+  const std::int64_t together =
+      request.wait ? launches_in_flight(scenario_, *run.step) : request.times;
   in_flight_.insert(run.step);
   for (std::int64_t begun = 0; begun < request.times; begun += together) {
     each_rank(run.ranks, [&](Rank& rank, RankState& state) {

@@ -14,7 +14,7 @@ TEST_F(MachineOfCuda, IsNamedInReports) {
   const Machine machine = machine_of({.backend = Backend::kCuda});
   EXPECT_NE(machine.gpus, "");
   EXPECT_EQ(machine.gpus.find("unknown"), std::string::npos);
-  EXPECT_EQ(machine.driver.rfind("CUDA 1", 0), 0u) << machine.driver;
+  EXPECT_NE(machine.driver.find("CUDA 1"), std::string::npos) << machine.driver;
   EXPECT_EQ(machine.nccl, "") << "comm symmetric uses none";
   EXPECT_GE(machine.num_peer_gpus, 1);
 }
