@@ -76,13 +76,30 @@ class BenchBeside(unittest.TestCase):
         done = self.run_script(peer)
         self.assertEqual((done.returncode, "no GPU here" in done.stderr), (2, True), done.stderr)
         done = self.compare([ours("pack", "split", 1, 1.0)], [theirs("pack", 8, 1.0)])
-        self.assertEqual((done.returncode, "nothing in common" in done.stderr), (2, True), done.stderr)
-        for written in ("[1]", "{", '{"kernel": "pack", "num_tokens": 1}'):
+        self.assertEqual((done.returncode, "has not timed pack" in done.stderr), (2, True), done.stderr)
+        for written in ("[1]", "{", '{"kernel": "pack", "num_tokens": 1}', "[" * 100000,
+                        json.dumps({**theirs("pack", 1, 1.0), "kernel": [1]})):
             done = self.run_script(self.write("peer.py", f"open(file, 'w').write({written!r})"))
             self.assertEqual((done.returncode, "not what --help says" in done.stderr), (2, True), done.stderr)
             self.assertNotIn("Traceback", done.stderr)
-        done = self.run_script(peer, "--json", self.folder / "none" / "rows.json")
-        self.assertEqual((done.returncode, "no folder" in done.stderr), (2, True), done.stderr)
+        for file in (self.folder / "none" / "rows.json", self.folder, "", peer):
+            before = peer.read_text()
+            done = self.run_script(peer, "--json", file)
+            self.assertEqual((done.returncode, "error: " in done.stderr), (2, True), done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
+            self.assertEqual(peer.read_text(), before)
+        for us in ("x", 0, -1.0, float("nan"), None):
+            done = self.compare([ours("pack", "split", 1, 1.0)], [theirs("pack", 1, us)])
+            self.assertEqual((done.returncode, "as a time" in done.stderr), (2, True), done.stderr)
+        for text in ("[]", "{}", '{"records": [1]}'):
+            program = self.write("program", f"open(file, 'w').write({text!r})")
+            done = self.run_script(self.write("peer.py", "open(file, 'w')"), "--program", program)
+            self.assertEqual((done.returncode, "bench_beside: error: " in done.stderr), (2, True), done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
+        done = self.compare([ours("pack", "split", 1, 1.0)], [theirs("pack", 1, 1.0)], "--cases", "4,96,512")
+        self.assertEqual((done.returncode, "has not timed N, H, D" in done.stderr), (2, True), done.stderr)
+        done = self.run_script(peer, "--cases", "0,-1,5")
+        self.assertEqual((done.returncode, "from 1 on" in done.stderr), (2, True), done.stderr)
         done = self.run_script(peer, "--cases", "8,128")
         self.assertEqual((done.returncode, "is not N,H,D" in done.stderr), (2, True), done.stderr)
         self.assertNotIn("Traceback", done.stderr)

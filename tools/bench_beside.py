@@ -8,11 +8,13 @@ PEER is a Python script that takes `--cases N,H,D ... --json FILE` and writes an
 kernel (pack, unpack, mask or correct), world_size, num_heads, head_dim, num_tokens and time_us. Both sides have
 to follow the method of bench/kernel_bench.hpp, else the ratios mean nothing.
 
-Exit code 0: every target that must be met is met; 1: one is missed; 2: one of the two could not be run.
+Exit code 0: every target that the rows shown must meet is met; 1: one is missed; 2: bad input, or one of the two
+could not be run or has not timed what the other has.
 """
 
 import argparse
 import json
+import math
 import subprocess
 import sys
 import tempfile
@@ -40,19 +42,23 @@ def target_of(kernel, layout, num_tokens):
     return None, None
 
 
+class Unusable(Exception):
+    """What keeps the two from being compared."""
+
+
 def run(command, folder=None):
+    command = [str(word) for word in command]
     try:
         done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                              check=False)
-    except OSError as error:
-        sys.exit(fail(f"{command[0]} cannot be run: {error.strerror}"))
+                              errors="replace", check=False)
+    except (OSError, ValueError) as error:
+        raise Unusable(f"'{command[0]}' cannot be run: {error}") from None
     if done.returncode != 0:
-        sys.exit(fail(f"'{' '.join(map(str, command))}' ended with {done.returncode}:\n{done.stdout}"))
+        raise Unusable(f"'{' '.join(command)}' ended with {done.returncode}:\n{done.stdout}")
 
 
-def fail(message):
-    print(f"bench_beside: error: {message}", file=sys.stderr)
-    return 2
+def is_time(value):
+    return isinstance(value, (int, float)) and math.isfinite(value) and value > 0
 
 
 def key_of(record):
@@ -61,35 +67,45 @@ def key_of(record):
 
 def times_of_peer(peer, python, cases, folder):
     file = folder / "peer.json"
-    run([python, peer.resolve(), "--cases", *(",".join(map(str, case)) for case in cases), "--json", file],
-        peer.resolve().parent)
+    run([python, peer, "--cases", *(",".join(map(str, case)) for case in cases), "--json", file], peer.parent)
+    times = {}
     try:
-        records = [json.loads(line) for line in file.read_text().splitlines()]
-        return {(r["kernel"], *key_of(r)): r["time_us"] for r in records if r.get("num_tokens") is not None}
-    except (OSError, ValueError, KeyError, AttributeError) as error:
-        sys.exit(fail(f"what {peer} wrote is not what --help says: {type(error).__name__} {error}"))
+        for line in file.read_text().splitlines():
+            record = json.loads(line)
+            if record.get("num_tokens") is None:
+                continue
+            times[(record["kernel"], *key_of(record))] = record["time_us"]
+            if not is_time(record["time_us"]):
+                raise Unusable(f"{peer} gives '{record['time_us']}' as a time")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Unusable(f"what {peer} wrote is not what --help says: {type(error).__name__} {error}") from None
+    return times
 
 
 def records_of_program(program, case, folder):
-    file = folder / "program.json"
     n, heads, dim = case
+    file = folder / f"program-{n}-{heads}-{dim}.json"
     run([program, "bench", "--filter", f"[pc]*-N{n}-H{heads}-D{dim}-T*", "--json", file])
-    return json.loads(file.read_text())["records"]
+    try:
+        return [{**record, "case": case} for record in json.loads(file.read_text())["records"]
+                if record["name"] in SAME_WORK and key_of(record)[:3] == case and is_time(record["time_us"])]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise Unusable(f"what '{program} bench' wrote has no records: {type(error).__name__} {error}") from None
 
 
+# A row for each of the program's records; Unusable where the peer has not timed the same.
 def rows_of(records, peer_times):
     for r in records:
-        if r["name"] not in SAME_WORK:
-            continue
         times = [peer_times.get((kernel, *key_of(r))) for kernel in SAME_WORK[r["name"]]]
-        if None in times:
-            continue
         kernel = "mask + correct" if r["name"] == "correct" else r["name"]
+        if None in times:
+            raise Unusable(f"the peer has not timed {' and '.join(SAME_WORK[r['name']])} of N, H, D {r['case']} "
+                           f"with {r['num_tokens']} tokens")
         must, aim = target_of(kernel, r.get("layout"), r["num_tokens"])
         yield {"kernel": kernel, "layout": r.get("layout") or "", "world_size": r["world_size"],
                "num_heads": r["num_heads"], "head_dim": r["head_dim"], "num_tokens": r["num_tokens"],
                "time_us": r["time_us"], "peer_us": sum(times), "ratio": r["time_us"] / sum(times), "must": must,
-               "aim": aim, "of_copy_kernel": r["of_copy_kernel"]}
+               "aim": aim, "of_copy_kernel": r.get("of_copy_kernel")}
 
 
 def is_missed(row):
@@ -97,11 +113,44 @@ def is_missed(row):
     return row["must"] is not None and round(row["ratio"], 2) > row["must"]
 
 
+def two_decimals(value, width):
+    return f"{'-' if value is None else format(value, '.2f'):>{width}}"
+
+
+def compare(args):
+    if not args.peer.is_file():
+        raise Unusable(f"no file {args.peer}")
+    if args.json is not None:
+        if args.json.is_dir() or not args.json.absolute().parent.is_dir():
+            raise Unusable(f"{args.json} cannot be written: it is a folder, or in none")
+        if args.json.exists() and args.json.samefile(args.peer):
+            raise Unusable(f"{args.json} is the peer")
+    with tempfile.TemporaryDirectory() as folder:
+        peer_times = times_of_peer(args.peer.resolve(), args.python, args.cases, Path(folder))
+        rows = []
+        for case in args.cases:
+            of_case = list(rows_of(records_of_program(args.program, case, Path(folder)), peer_times))
+            if not of_case:
+                raise Unusable(f"'{args.program} bench' has not timed N, H, D {case}")
+            rows += of_case
+    print("kernel          layout        N    H    D     T        us   peer us  ratio  must   aim  of copy")
+    for row in rows:
+        print(f"{row['kernel']:15} {row['layout']:11} {row['world_size']:3} {row['num_heads']:4} {row['head_dim']:4} "
+              f"{row['num_tokens']:5} {row['time_us']:9.2f} {row['peer_us']:9.2f} {row['ratio']:6.2f}"
+              f"{two_decimals(row['must'], 6)}{two_decimals(row['aim'], 6)}{two_decimals(row['of_copy_kernel'], 9)}"
+              f"{'  missed' if is_missed(row) else ''}", flush=True)
+    if args.json is not None:
+        args.json.write_text(json.dumps(rows, indent=1) + "\n")
+    return 1 if any(map(is_missed, rows)) else 0
+
+
 def case_of(text):
     try:
         n, heads, dim = map(int, text.split(","))
     except ValueError:
         raise argparse.ArgumentTypeError(f"'{text}' is not N,H,D") from None
+    if min(n, heads, dim) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not three numbers from 1 on")
     return n, heads, dim
 
 
@@ -113,25 +162,15 @@ def main():
     parser.add_argument("--python", default=sys.executable, help="that runs PEER")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the rows as a list")
     args = parser.parse_args()
-    if not args.peer.is_file():
-        return fail(f"no file {args.peer}")
-    if args.json and not args.json.absolute().parent.is_dir():
-        return fail(f"no folder {args.json.parent}")
-    with tempfile.TemporaryDirectory() as folder:
-        peer_times = times_of_peer(args.peer, args.python, args.cases, Path(folder))
-        records = [r for case in args.cases for r in records_of_program(args.program, case, Path(folder))]
-    rows = list(rows_of(records, peer_times))
-    if not rows:
-        return fail("the two have timed nothing in common")
-    print("kernel          layout        N    H    D     T        us   peer us  ratio  must   aim  of copy")
-    for row in rows:
-        targets = "".join(f"{row[name]:6.2f}" if row[name] else "     -" for name in ("must", "aim"))
-        print(f"{row['kernel']:15} {row['layout']:11} {row['world_size']:3} {row['num_heads']:4} {row['head_dim']:4} "
-              f"{row['num_tokens']:5} {row['time_us']:9.2f} {row['peer_us']:9.2f} {row['ratio']:6.2f}{targets} "
-              f"{row['of_copy_kernel']:8.2f}{'  missed' if is_missed(row) else ''}")
-    if args.json:
-        args.json.write_text(json.dumps(rows, indent=1) + "\n")
-    return 1 if any(map(is_missed, rows)) else 0
+    if "/" in args.python:
+        args.python = str(Path(args.python).absolute())  # the peer runs in its own folder
+    try:
+        return compare(args)
+    except (Unusable, OSError) as error:
+        print(f"bench_beside: error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        return 130
 
 
 if __name__ == "__main__":
