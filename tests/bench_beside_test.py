@@ -13,10 +13,15 @@ import unittest
 SCRIPT = pathlib.Path(sys.argv[1]) / "tools" / "bench_beside.py"
 SHAPE = {"world_size": 8, "num_heads": 128, "head_dim": 512}
 
+# What each of the two also times, once.
+CEILING = {"kernel": "copy_kernel", "layout": None, "dtype": None, "world_size": None, "num_heads": None,
+           "head_dim": None, "num_tokens": None, "from": "hbm", "time_us": 517.0}
 
-def ours(name, layout, num_tokens, time_us):
-    return {"name": name, "layout": layout, **SHAPE, "num_tokens": num_tokens, "time_us": time_us,
-            "of_copy_kernel": 0.5}
+
+def ours(kernel, layout, num_tokens, time_us):
+    """As `dcpsim bench --json` writes it."""
+    return {"kernel": kernel, "layout": layout or None, "dtype": "bf16", **SHAPE, "num_tokens": num_tokens,
+            "from": "l2", "time_us": time_us, "bytes": 4096.0, "gbps": 4.096 / time_us, "of_copy_kernel": 0.5}
 
 
 def theirs(kernel, num_tokens, time_us):
@@ -36,7 +41,7 @@ class BenchBeside(unittest.TestCase):
         return path
 
     def compare(self, our_records, their_records, *options):
-        report = json.dumps({"records": [{"name": "copy_kernel", "time_us": 1.0}, *our_records]})
+        report = json.dumps({"records": [CEILING, *our_records]})
         program = self.write("program", f"assert sys.argv[1] == 'bench'\nopen(file, 'w').write({report!r})")
         lines = "".join(json.dumps(r) + "\n" for r in [{"kernel": "copy", "num_tokens": None}, *their_records])
         peer = self.write("peer.py", f"open(file, 'w').write({lines!r})")

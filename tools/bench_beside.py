@@ -88,7 +88,7 @@ def records_of_program(program, case, folder):
     run([program, "bench", "--filter", f"[pc]*-N{n}-H{heads}-D{dim}-T*", "--json", file])
     try:
         return [{**record, "case": case} for record in json.loads(file.read_text())["records"]
-                if record["name"] in SAME_WORK and key_of(record)[:3] == case and is_time(record["time_us"])]
+                if record["kernel"] in SAME_WORK and key_of(record)[:3] == case and is_time(record["time_us"])]
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise Unusable(f"what '{program} bench' wrote has no records: {type(error).__name__} {error}") from None
 
@@ -96,10 +96,10 @@ def records_of_program(program, case, folder):
 # A row for each of the program's records; Unusable where the peer has not timed the same.
 def rows_of(records, peer_times):
     for r in records:
-        times = [peer_times.get((kernel, *key_of(r))) for kernel in SAME_WORK[r["name"]]]
-        kernel = "mask + correct" if r["name"] == "correct" else r["name"]
+        times = [peer_times.get((kernel, *key_of(r))) for kernel in SAME_WORK[r["kernel"]]]
+        kernel = "mask + correct" if r["kernel"] == "correct" else r["kernel"]
         if None in times:
-            raise Unusable(f"the peer has not timed {' and '.join(SAME_WORK[r['name']])} of N, H, D {r['case']} "
+            raise Unusable(f"the peer has not timed {' and '.join(SAME_WORK[r['kernel']])} of N, H, D {r['case']} "
                            f"with {r['num_tokens']} tokens")
         must, aim = target_of(kernel, r.get("layout"), r["num_tokens"])
         yield {"kernel": kernel, "layout": r.get("layout") or "", "world_size": r["world_size"],
