@@ -39,6 +39,7 @@ int explain_command(const Options& options) {
     if (!is_first) std::cout << '\n';
     is_first = false;
     print_explanation(std::cout, scenario, explanation, options.verbose);
+    if (options.json_path.empty()) continue;
     report["scenarios"].push_back(explanation_json(scenario, explanation));
   }
   if (is_first) throw InputError({.file = "dcpsim"}, "no scenario matches the filter");

@@ -1,7 +1,10 @@
 // The program dcpsim. Exit code 2 is for what was asked wrongly; commands return 0 or 1.
+#include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <iostream>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -15,6 +18,8 @@
 
 namespace {
 
+constexpr std::string_view kOutOfMemory = "dcpsim: error: this machine's memory does not hold it\n";
+
 int exit_code_of(const std::function<int()>& program) {
   try {
     const int exit_code = program();
@@ -23,6 +28,9 @@ int exit_code_of(const std::function<int()>& program) {
     return exit_code;
   } catch (const dcp::InputError& error) {
     std::cerr << error.what() << '\n';
+    return 2;
+  } catch (const std::bad_alloc&) {
+    std::cerr << kOutOfMemory;
     return 2;
   } catch (const std::exception& error) {
     std::cerr << "dcpsim: internal error: " << dcp::printable_text(error.what()) << '\n';
@@ -55,8 +63,21 @@ int run_program(const std::vector<std::string>& arguments) {
   });
 }
 
+// A destructor that needs memory, where there is none left, ends the program on its way to main.
+[[noreturn]] void end_without_unwinding() {
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    std::fwrite(kOutOfMemory.data(), 1, kOutOfMemory.size(), stderr);
+    std::_Exit(2);
+  } catch (...) {
+  }
+  std::abort();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::set_terminate(end_without_unwinding);
   return exit_code_of([&] { return run_program({argv + 1, argv + argc}); });
 }

@@ -36,6 +36,7 @@ struct RankStep {
   std::vector<UbatchStep> ubatches;
   Graph graph;
   GraphExec exec;
+  std::size_t num_nodes = 0;  // of the graph, as it is recorded
 };
 
 // A step that was captured, or that ran eagerly: the same step on every rank. A graph's key is its

@@ -59,8 +59,12 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
       act(actions, true, rank, origin);
       captured.graph = guard.end();
       captured.exec = rank.runtime.instantiate(captured.graph);
+      captured.num_nodes = rank.runtime.record_of(captured.graph).nodes.size();
       step->ranks[rank.index] = std::move(captured);
     });
+    std::size_t num_nodes = 0;  // of a rank
+    for (const RankStep& rank : step->ranks) num_nodes = std::max(num_nodes, rank.num_nodes);
+    budget_.take(record_bytes(scenario_, num_nodes), "the record and the audit of graph " + name);
   } catch (...) {  // no rank keeps a graph that the others do not have
     odd_ = {};
     destroy(*step);

@@ -21,6 +21,10 @@ double chunk_bytes(const Scenario& scenario);
 double step_bytes(const Scenario& scenario, const StepPlan& plan,
                   const std::vector<Ubatch>& ubatches);
 
+// Of a graph of so many nodes on each rank: what is written down of them, and what the audit asks
+// about their order.
+double record_bytes(const Scenario& scenario, std::size_t num_nodes);
+
 // What reads the results of a step of this shape and holds them against the reference: one layer of
 // all ranks decoded to float, its right values in double, and the output that a later step may be
 // compared with.

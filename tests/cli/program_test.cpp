@@ -128,5 +128,24 @@ TEST_F(Program, ANameWithControlCharactersIsShownInOneLine) {
   EXPECT_THAT(outcome.out, Not(HasSubstr("\x1B")));
 }
 
+// A report is of a type whose destructor needs memory too.
+TEST_F(Program, MemoryThatDoesNotSufficeIsOneLineAndExitCode2) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer reserves more than any limit";
+#endif
+  write("large.yaml",
+        "schema: 1\nworld_size: 2\nmodel: tiny\n"
+        "batches: {b: {seq_lens: [2000000], query_start_loc: [0, 1048576]}}\n");
+  for (const int limit_kb : {250000, 350000, 500000}) {
+    const std::string command = "ulimit -v " + std::to_string(limit_kb) +
+                                "; '" DCPSIM_BINARY "' explain '" + path("large.yaml") +
+                                "' --json '" + path("j") + "' >/dev/null 2>'" + path("err") + "'";
+    const int status = std::system(command.c_str());
+    ASSERT_TRUE(WIFEXITED(status)) << limit_kb;
+    EXPECT_EQ(WEXITSTATUS(status), 2) << limit_kb;
+    EXPECT_NE(text_of("err").find("memory does not hold"), std::string::npos) << text_of("err");
+  }
+}
+
 }  // namespace
 }  // namespace dcp

@@ -37,6 +37,24 @@ TEST(MemoryNeeds, AStepsOwnWorkspaceCountsWithWhatItAsksFor) {
   EXPECT_EQ(bytes_of("{policy: graph_pool, need: {2: 900100}}") - used, more + 2 * 100);
 }
 
+TEST(MemoryNeeds, TheRecordOfAGraphCountsNodesOfAllRanksAndPairsOfNodes) {
+  const auto bytes_of = [](int world_size, std::size_t num_nodes) {
+    const Scenario scenario =
+        parse_scenario("x", "{world_size: " + std::to_string(world_size) +
+                                ", model: tiny, batches: {b: {seq_lens: [5, 3]}}}");
+    return record_bytes(scenario, num_nodes);
+  };
+  EXPECT_EQ(bytes_of(2, 0), 0);
+  const double of_ranks = bytes_of(4, 1000) - bytes_of(2, 1000);
+  EXPECT_GT(of_ranks, 2e6);
+  EXPECT_EQ(bytes_of(8, 1000) - bytes_of(4, 1000), 2 * of_ranks);
+  // Measured: 0.24, 0.58 and 1.60 GB for 8 ranks of 6912, 13,824 and 27,648 nodes, 0.50 GB for 2.
+  EXPECT_NEAR(bytes_of(8, 6912), 0.24e9, 0.05e9);
+  EXPECT_NEAR(bytes_of(8, 13824), 0.58e9, 0.1e9);
+  EXPECT_NEAR(bytes_of(8, 27648), 1.6e9, 0.2e9);
+  EXPECT_NEAR(bytes_of(2, 27648), 0.5e9, 0.1e9);
+}
+
 TEST(MemoryBudget, RefusesWhatDoesNotFitBesideWhatIsTaken) {
   MemoryBudget budget;
   EXPECT_NO_THROW(budget.require(1, "a byte"));
