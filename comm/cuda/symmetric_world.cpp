@@ -7,6 +7,7 @@
 #include <string>
 
 #include "comm/cuda/collective_faults.hpp"
+#include "comm/cuda/waiting_room.hpp"
 #include "core/error.hpp"
 #include "kernels/accesses.hpp"
 #include "runtime/cuda/cuda_device.hpp"
@@ -17,9 +18,6 @@ namespace dcp {
 namespace {
 
 constexpr std::chrono::seconds kWaitBound{5};
-
-// Of 256 threads, in half of the registers: whoever is waited for has the other half.
-constexpr int kWaitingBlocksPerProcessor = 2;
 
 }  // namespace
 
@@ -180,10 +178,10 @@ int SymmetricWorld::device_of(int rank) const {
   return devices_[static_cast<std::size_t>(rank) % devices_.size()];
 }
 
-// For the blocks that wait: beside those of the other ranks and ubatches of a GPU.
+// For the blocks that wait.
 void SymmetricWorld::find_room() {
   const auto num_devices = static_cast<int>(devices_.size());
-  const int sharers = (world_size() + num_devices - 1) / num_devices * num_communicators_;
+  const int num_sharers = (world_size() + num_devices - 1) / num_devices;
   int fewest = std::numeric_limits<int>::max();
   for (const int device : devices_) {
     int num_processors = 0;
@@ -191,7 +189,7 @@ void SymmetricWorld::find_room() {
                "cudaDeviceGetAttribute");
     fewest = std::min(fewest, num_processors);
   }
-  max_waiting_blocks_ = std::max(1, kWaitingBlocksPerProcessor * fewest / sharers);
+  max_waiting_blocks_ = waiting_blocks(fewest, num_sharers, num_communicators_);
 }
 
 void SymmetricWorld::allocate_mailboxes() {

@@ -2,11 +2,22 @@
 #include <algorithm>
 
 #include "comm/cuda/symmetric_world.hpp"
+#include "comm/cuda/waiting_room.hpp"
 #include "comm/make_world.hpp"
+#include "core/error.hpp"
 #include "tests/cuda/arena.hpp"
 
 namespace dcp {
 namespace {
+
+TEST(WaitingRoom, IsSharedByRanksAndUbatchesAndRefusedWhereItIsTooSmall) {
+  EXPECT_EQ(waiting_blocks(132, 1, 1), 264);
+  EXPECT_EQ(waiting_blocks(132, 8, 2), 16);
+  EXPECT_EQ(waiting_blocks(132, 64, 2), 2);
+  EXPECT_THROW(waiting_blocks(132, 43, 3), StepError);  // 129 kernels at a time
+  EXPECT_EQ(waiting_blocks(32, 64, 1), 1);
+  EXPECT_THROW(waiting_blocks(32, 13, 5), StepError);  // 65 blocks, in room for 64
+}
 
 class MachineOfCuda : public GpuTest {};
 
