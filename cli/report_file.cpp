@@ -1,9 +1,12 @@
 #include "cli/report_file.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <filesystem>
-#include <fstream>
 
 #include "cli/command_line.hpp"
 #include "core/error.hpp"
@@ -12,8 +15,8 @@ namespace dcp {
 
 namespace {
 
-void require(const std::ofstream& file, const std::string& path) {
-  if (!file) throw InputError({.file = path}, "cannot write this file");
+void require(bool is_written, const std::string& path) {
+  if (!is_written) throw InputError({.file = path}, "cannot write this file");
 }
 
 namespace fs = std::filesystem;
@@ -50,15 +53,42 @@ void require_no_input_is_overwritten(const Options& options) {
   }
 }
 
+namespace {
+
+// Of a pipe that nobody reads: none, in place of a wait.
+int open_to_write(const std::string& path, int flags) {
+  return open(path.c_str(), O_WRONLY | O_CREAT | O_NONBLOCK | O_CLOEXEC | flags, 0666);
+}
+
+bool is_pipe(const std::string& path) {
+  std::error_code error;
+  return fs::is_fifo(path, error);
+}
+
+bool write_all(int file, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(file, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return false;
+    text.remove_prefix(static_cast<std::size_t>(std::max<ssize_t>(written, 0)));
+  }
+  return true;
+}
+
+}  // namespace
+
 void require_writable(const std::string& path) {
-  require(std::ofstream(path, std::ios::app), path);  // an existing file keeps its bytes
+  if (is_pipe(path)) return;  // its reader would take the end of this for the end of the report
+  const int file = open_to_write(path, O_APPEND);  // an existing file keeps its bytes
+  require(file >= 0, path);
+  close(file);
 }
 
 void write_report_file(const std::string& path, std::string_view text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  require(file, path);
+  const int file = open_to_write(path, O_TRUNC);
+  require(file >= 0, path);
+  fcntl(file, F_SETFL, fcntl(file, F_GETFL) & ~O_NONBLOCK);
+  const bool is_written = write_all(file, text);
+  require(close(file) == 0 && is_written, path);
 }
 
 }  // namespace dcp

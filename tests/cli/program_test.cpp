@@ -47,6 +47,11 @@ TEST_F(Program, UnwritableReportIsBadInput) {
   const Outcome outcome = run("doctor --json /no/such/folder/x.json");
   EXPECT_EQ(outcome.exit_code, 2);
   EXPECT_EQ(outcome.err, "/no/such/folder/x.json: error: cannot write this file\n");
+  const std::string pipe = path("pipe");
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const Outcome unread = run("list --json '" + pipe + "'");
+  EXPECT_EQ(unread.exit_code, 2);
+  EXPECT_EQ(unread.err, pipe + ": error: cannot write this file\n");
 }
 
 TEST_F(Program, ListNamesStrategiesModelsAndKinds) {
