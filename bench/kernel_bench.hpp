@@ -5,7 +5,9 @@
 // without a flush: a launch that moves at least 1/8 of the L2 cache rotates over sets that together
 // move at least 4 times the L2 ("hbm"), a smaller one over 2 sets ("l2"), as in a decode step,
 // where attention has just written its inputs. Data are random, no shard is empty, one token per
-// request. The seed's benchmark has the same rules.
+// request. The seed's benchmark has the same rules. Kernels that are launched early overlap with
+// the one before them, which is the same here and lets them come; in a step it is so only behind
+// attention.
 //
 // Bytes of N ranks, T tokens, H heads, h = H/N, D head dim, e bytes per element:
 //   pack     2 T H (D e + 4) + 4 (2T + 1)      mask fused

@@ -11,10 +11,10 @@ namespace dcp {
 
 namespace {
 
-// Launches of one step are in flight together, as an engine that does not wait leaves them; so many
-// that ranks may drift apart, and not so many that they fill the queue of a GPU: about a thousand
-// nodes, of which a layer has up to thirty. Where it is full, a launch does not come back before
-// the GPU goes on, and a rank that waits for a lost one would not be found waiting.
+// Launches of one small step are in flight together, as an engine that does not wait leaves them;
+// so many that ranks may drift apart, and not so many that they fill the queue of a GPU: about a
+// thousand nodes, of which a layer has up to thirty. Where it is full, a launch does not come back
+// before the GPU goes on, and a rank that waits for a lost one would not be found waiting.
 constexpr std::int64_t kLayersInFlight = 32;
 constexpr std::int64_t kMaxPendingLaunches = 512;
 

@@ -232,6 +232,7 @@ __global__ void __launch_bounds__(kThreads)
       const std::int64_t at = has_place ? i : slots.per_row - 1;
       const bool came = received.wait(params, epoch, first + at, step, fault);
       if (__all_sync(~0u, came ? 1 : 0) == 0) return;
+      // Who has sent a line has sent all of its block's, so the same blocks of all ranks are here.
       let_successor_come();
       std::uint64_t result = 0;
       const LseSum total = combine_lines<kBase, T>(received, rows.world_size, result);

@@ -25,13 +25,11 @@ __device__ inline void let_successor_come() {
 #endif
 }
 
-// GPUs before compute capability 9.0 begin every kernel behind its predecessor.
-inline bool can_launch_early() {
-  int device = 0;
-  int major = 0;
-  cudaGetDevice(&device);
-  cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device);
-  return major >= 9;
+// Whether the kernel waits: not where it was compiled for less than compute capability 9.0, which a
+// newer GPU may run too.
+inline bool can_launch_early(const void* kernel) {
+  cudaFuncAttributes attributes{};
+  return cudaFuncGetAttributes(&attributes, kernel) == cudaSuccess && attributes.ptxVersion >= 90;
 }
 
 // Of a kernel that calls wait_for_predecessor().
@@ -47,7 +45,7 @@ void launch_early(void (*kernel)(Params...), dim3 grid, dim3 block, std::size_t 
   config.dynamicSmemBytes = shared_bytes;
   config.stream = stream;
   config.attrs = &early;
-  config.numAttrs = can_launch_early() ? 1 : 0;
+  config.numAttrs = can_launch_early(reinterpret_cast<const void*>(kernel)) ? 1 : 0;
   cudaLaunchKernelEx(&config, kernel, std::forward<Arguments>(arguments)...);
 }
 
