@@ -70,6 +70,8 @@ int run_program(const std::vector<std::string>& arguments) {
   } catch (const std::bad_alloc&) {
     std::fwrite(kOutOfMemory.data(), 1, kOutOfMemory.size(), stderr);
     std::_Exit(2);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "dcpsim: internal error, without a way back: %s\n", error.what());
   } catch (...) {
   }
   std::abort();

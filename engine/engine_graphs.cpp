@@ -1,5 +1,6 @@
 // The graphs of an engine: captured, found, destroyed.
 #include <algorithm>
+#include <mutex>
 #include <set>
 #include <utility>
 
@@ -64,7 +65,13 @@ void Engine::capture(const std::string& name, std::int64_t rows, const Batch* ba
     });
     std::size_t num_nodes = 0;  // of a rank
     for (const RankStep& rank : step->ranks) num_nodes = std::max(num_nodes, rank.num_nodes);
-    budget_.take(record_bytes(scenario_, num_nodes), "the record and the audit of graph " + name);
+    std::once_flag taken;  // in a round of all ranks: where one is refused, all are
+    each_rank([&](Rank&, RankState&) {
+      std::call_once(taken, [&] {
+        budget_.take(record_bytes(scenario_, num_nodes),
+                     "the record and the audit of graph " + name);
+      });
+    });
   } catch (...) {  // no rank keeps a graph that the others do not have
     odd_ = {};
     destroy(*step);

@@ -22,7 +22,7 @@ double step_bytes(const Scenario& scenario, const StepPlan& plan,
                   const std::vector<Ubatch>& ubatches);
 
 // Of a graph of so many nodes on each rank: what is written down of them, and what the audit asks
-// about their order.
+// about their order. The record stays when the graph goes.
 double record_bytes(const Scenario& scenario, std::size_t num_nodes);
 
 // What reads the results of a step of this shape and holds them against the reference: one layer of

@@ -96,6 +96,9 @@ class BenchBeside(unittest.TestCase):
         for us in ("x", 0, -1.0, float("nan"), None):
             done = self.compare([ours("pack", "split", 1, 1.0)], [theirs("pack", 1, us)])
             self.assertEqual((done.returncode, "as a time" in done.stderr), (2, True), done.stderr)
+            done = self.compare([ours("pack", "split", 1, 1.0), {**ours("pack", "split", 8, 1.0), "time_us": us}],
+                                [theirs("pack", 1, 1.0), theirs("pack", 8, 1.0)])
+            self.assertEqual((done.returncode, "as a time" in done.stderr), (2, True), done.stderr)
         for text in ("[]", "{}", '{"records": [1]}'):
             program = self.write("program", f"open(file, 'w').write({text!r})")
             done = self.run_script(self.write("peer.py", "open(file, 'w')"), "--program", program)

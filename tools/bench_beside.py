@@ -87,8 +87,12 @@ def records_of_program(program, case, folder):
     file = folder / f"program-{n}-{heads}-{dim}.json"
     run([program, "bench", "--filter", f"[pc]*-N{n}-H{heads}-D{dim}-T*", "--json", file])
     try:
-        return [{**record, "case": case} for record in json.loads(file.read_text())["records"]
-                if record["kernel"] in SAME_WORK and key_of(record)[:3] == case and is_time(record["time_us"])]
+        records = [{**record, "case": case} for record in json.loads(file.read_text())["records"]
+                   if record["kernel"] in SAME_WORK and key_of(record)[:3] == case]
+        for record in records:
+            if not is_time(record["time_us"]):
+                raise Unusable(f"'{program} bench' gives '{record['time_us']}' as a time")
+        return records
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise Unusable(f"what '{program} bench' wrote has no records: {type(error).__name__} {error}") from None
 

@@ -1,7 +1,7 @@
 // Programmatic dependent launch: a kernel that is launched early comes to the GPU as soon as all
 // blocks of its predecessor have let it come, or have ended, and waits there until that predecessor
-// is done. What waits for peers lets its successor come after that: blocks that wait must not take
-// the room of who is waited for.
+// is done. What waits for peers lets its successor come when these are on the GPU: blocks
+// that wait must not take the room of who is waited for.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -13,10 +13,10 @@ namespace {
 TEST(WaitingRoom, IsSharedByRanksAndUbatchesAndRefusedWhereItIsTooSmall) {
   EXPECT_EQ(waiting_blocks(132, 1, 1), 264);
   EXPECT_EQ(waiting_blocks(132, 8, 2), 16);
-  EXPECT_EQ(waiting_blocks(132, 64, 2), 2);
-  EXPECT_THROW(waiting_blocks(132, 43, 3), StepError);  // 129 kernels at a time
-  EXPECT_EQ(waiting_blocks(32, 64, 1), 1);
-  EXPECT_THROW(waiting_blocks(32, 13, 5), StepError);  // 65 blocks, in room for 64
+  EXPECT_EQ(waiting_blocks(132, 64, 1), 4);
+  EXPECT_THROW(waiting_blocks(132, 13, 5), StepError);  // 65 kernels at a time
+  EXPECT_EQ(waiting_blocks(20, 20, 2), 1);
+  EXPECT_THROW(waiting_blocks(20, 41, 1), StepError);  // 41 blocks, in room for 40
 }
 
 class MachineOfCuda : public GpuTest {};
