@@ -68,7 +68,8 @@ void print_head(std::ostream& out, const Scenario& s, const Explanation& e) {
                  number(s.interleave) + ") mod " + number(s.world_size));
   print_item(out, "model", model_text(s));
   print_item(out, "cache",
-             "pages of " + plural(s.kv.block_size, "token") + ", " + number(e.num_blocks) +
+             "pages of " + plural(s.kv.block_size, "token") + " in " +
+                 std::string(name(s.kv_dtype())) + ", " + number(e.num_blocks) +
                  " for each rank and layer, the first of which is never used");
   print_item(out, "workspace", plural(e.max_num_tokens, "row") + ": " + e.capacity_rule);
   for (const auto& [written, key] : s.aliases_used) {

@@ -26,9 +26,10 @@ class InputData {
   // rounded to the scenario's dtype. random: standard normal; mean and given: 0.
   void query(int request, std::int64_t position, int head, std::span<float> out) const;
 
-  // What the cache holds of global token `token`: Scenario::kv_row_dim() elements. random: MLA a
-  // standard normal key, GQA a standard normal key and value for each KV head of the group. `owner`
-  // is the rank that holds the token; data of kind mean is owner + 1 in every element.
+  // Key and value of global token `token`, rounded to the scenario's dtype: Scenario::kv_row_dim()
+  // elements. random: MLA a standard normal key, GQA a standard normal key and value for each KV
+  // head of the group. `owner` is the rank that holds the token; data of kind mean is owner + 1 in
+  // every element. A cache of another dtype rounds once more.
   void kv_row(int layer, int request, std::int64_t token, int owner, std::span<float> out) const;
 
   // What kv_gather moves of a token, rounded to `dtype`. random: standard normal; else owner + 1.

@@ -16,4 +16,8 @@ float round_to(DType dtype, float value) {
   return dispatch_any_dtype(dtype, [&]<class T>() { return to_float(from_float<T>(value)); });
 }
 
+void round_to(DType dtype, std::span<float> values) {
+  for (float& value : values) value = round_to(dtype, value);
+}
+
 }  // namespace dcp

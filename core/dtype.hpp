@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 #include "core/host_device.hpp"
@@ -166,11 +167,21 @@ auto dispatch_any_dtype(DType dtype, Body&& body) {
   return dispatch_dtype(dtype, static_cast<Body&&>(body));
 }
 
+// `body.template operator()<T, Kv>()`: Kv is what a KV cache holds, T itself or fp8_e4m3.
+template <class Body>
+auto dispatch_kv_dtype(DType dtype, DType kv_dtype, Body&& body) {
+  return dispatch_dtype(dtype, [&]<class T>() {
+    if (kv_dtype == DType::kFp8E4m3) return body.template operator()<T, Fp8E4m3>();
+    return body.template operator()<T, T>();
+  });
+}
+
 // Element `index` of an array of `dtype`, as float; and the reverse.
 float load_element(const void* data, DType dtype, std::size_t index);
 void store_element(void* data, DType dtype, std::size_t index, float value);
 
 // `value` rounded to `dtype` and back: what a tensor of that dtype holds of it.
 float round_to(DType dtype, float value);
+void round_to(DType dtype, std::span<float> values);
 
 }  // namespace dcp

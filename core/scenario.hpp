@@ -87,8 +87,8 @@ struct WorkspaceSpec {
 };
 
 struct KvSpec {
-  int block_size = 64;  // tokens per page
-  DType dtype = DType::kBf16;
+  int block_size = 64;                     // tokens per page
+  bool is_fp8 = false;                     // kv.dtype: fp8_e4m3; else the scenario's dtype
   std::optional<std::int64_t> num_blocks;  // pages per rank
 };
 
@@ -302,6 +302,8 @@ struct Scenario {
     return model.attention == Attention::kMla ? model.qk_head_dim()
                                               : 2 * group_num_kv_heads() * model.head_dim;
   }
+
+  DType kv_dtype() const { return kv.is_fp8 ? DType::kFp8E4m3 : dtype; }  // of the cache
 };
 
 }  // namespace dcp

@@ -110,7 +110,7 @@ void read_parts(const MapReader& map, Scenario& scenario) {
   if (kv_gather != nullptr && kv_gather->kind != YamlNode::Kind::kNull) {
     scenario.kv_gather = read_kv_gather(*kv_gather);
   }
-  scenario.kv = read_kv(map.find("kv"), scenario.dtype, scenario.model);
+  scenario.kv = read_kv(map.find("kv"), scenario.model);
   if (const YamlNode* node = map.find("data")) {
     scenario.data = read_data(*node, scenario);
   }

@@ -77,6 +77,7 @@ class MlaAttentionStage final : public PartialAttentionStage {
     context.lane.enqueue<MlaAttention>(
         {.query = query_.gathered(shape, context.buffers, inputs, layer),
          .kv_cache = kv_cache_of_layer(context, layer),
+         .kv_dtype = shape.kv_dtype,
          .block_table = inputs.block_table,
          .batch = inputs.batch,
          .out = target.out,
@@ -107,6 +108,7 @@ class GqaAttentionStage final : public PartialAttentionStage {
     context.lane.enqueue<GqaAttention>(
         {.query = query_.gathered(shape, context.buffers, inputs, layer),
          .kv_cache = kv_cache_of_layer(context, layer),
+         .kv_dtype = shape.kv_dtype,
          .block_table = inputs.block_table,
          .batch = inputs.batch,
          .out = target.out,

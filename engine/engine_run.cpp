@@ -118,13 +118,13 @@ void Engine::take_pending(const StepRequest& request, const EngineStep& step,
   double bytes = 2 * step_bytes(scenario_, plan_, step.ubatches) + chunk_bytes(scenario_);
   for (int rank = 0; rank < scenario_.world_size; ++rank) {
     const StepShape shape = plan_.shape(rank, step.rows);
-    const double keys =
-        2.0 * static_cast<double>(shape.layers) * scenario_.kv.block_size *
-            static_cast<double>(pages_needed(layout, rank, scenario_.kv.block_size)) +
-        static_cast<double>(shape.layers * capacity_.max_num_tokens);
-    const double queries = static_cast<double>(capacity_.max_num_tokens) * shape.num_heads;
-    bytes += (keys * shape.kv_row_dim + queries * shape.qk_head_dim) *
-             static_cast<double>(size_bytes(scenario_.dtype));
+    const double kv_row = static_cast<double>(shape.layers) * shape.kv_row_dim;
+    const double cached = 2.0 * scenario_.kv.block_size *
+                          static_cast<double>(pages_needed(layout, rank, scenario_.kv.block_size));
+    const auto rows = static_cast<double>(capacity_.max_num_tokens);
+    bytes += cached * kv_row * static_cast<double>(size_bytes(shape.kv_dtype));
+    bytes += rows * (kv_row + shape.num_heads * shape.qk_head_dim) *
+             static_cast<double>(size_bytes(shape.dtype));
   }
   budget_.take(bytes, "copies for a step that is pending with others");
 }

@@ -22,7 +22,7 @@ std::vector<InputSpec> data_specs(const Scenario& scenario, const StepPlan& plan
   std::vector<InputSpec> specs = {
       of_dtype("q", shape.dtype, {rows, plan.query().num_input_heads(shape), shape.qk_head_dim}),
       of_dtype("new_kv", shape.dtype, {shape.layers, rows, shape.kv_row_dim}),
-      of_dtype("kv_cache", shape.dtype, {shape.layers, slots, shape.kv_row_dim}),
+      of_dtype("kv_cache", shape.kv_dtype, {shape.layers, slots, shape.kv_row_dim}),
   };
   if (scenario.data.kind == DataKind::kGiven) {
     specs.push_back(

@@ -24,7 +24,8 @@ class KvAppendStage final : public Stage {
                             .num_tokens = shape.num_tokens,
                             .num_slots = context.inputs.num_blocks * context.inputs.block_size,
                             .dim = shape.kv_row_dim,
-                            .dtype = shape.dtype});
+                            .dtype = shape.dtype,
+                            .kv_dtype = shape.kv_dtype});
     lane.rank.runtime.record(lane.appended, lane.compute);
   }
 };

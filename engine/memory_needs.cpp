@@ -25,7 +25,8 @@ double input_bytes(const Scenario& scenario, const StepPlan& plan, const Capacit
   const auto rows = static_cast<double>(capacity.max_num_tokens);
   const StepShape shape = plan.shape(0, capacity.max_num_tokens);
   const double slots = static_cast<double>(capacity.num_blocks) * scenario.kv.block_size;
-  const double kv = scenario.layers * (slots + rows) * shape.kv_row_dim;
+  const double kv_row = static_cast<double>(scenario.layers) * shape.kv_row_dim;
+  const double cache = slots * kv_row * static_cast<double>(size_bytes(shape.kv_dtype));
   const double query = rows * plan.query().num_input_heads(shape) * shape.qk_head_dim;
   const double tables = rows * static_cast<double>(capacity.pages_per_request) *
                         sizeof(std::int32_t) * scenario.graph.ubatches;
@@ -45,7 +46,8 @@ double input_bytes(const Scenario& scenario, const StepPlan& plan, const Capacit
   workspace += symmetric * scenario.graph.ubatches;
   return chunk_bytes(scenario) +
          scenario.world_size *
-             ((kv + query) * static_cast<double>(size_bytes(scenario.dtype)) + tables + workspace);
+             (cache + (rows * kv_row + query) * static_cast<double>(size_bytes(scenario.dtype)) +
+              tables + workspace);
 }
 
 double chunk_bytes(const Scenario& scenario) {

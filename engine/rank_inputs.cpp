@@ -30,7 +30,7 @@ EmptyRowMode empty_row_mode(verb::StubMode mode) {
 
 void store_row(std::vector<std::byte>& tensor, DType dtype, std::size_t row,
                const std::vector<float>& values) {
-  dispatch_dtype(dtype, [&]<class T>() {
+  dispatch_any_dtype(dtype, [&]<class T>() {
     T* to = reinterpret_cast<T*>(tensor.data()) + row * values.size();
     for (std::size_t i = 0; i < values.size(); ++i) to[i] = from_float<T>(values[i]);
   });
@@ -181,7 +181,7 @@ void RankInputs::load_cache(Upload& upload, const InputData& data, const BatchLa
                             const RankBatch& batch) {
   std::vector<float> kv(static_cast<std::size_t>(shape_.kv_row_dim));
   const std::size_t page_bytes =
-      static_cast<std::size_t>(view_.block_size) * kv.size() * size_bytes(shape_.dtype);
+      static_cast<std::size_t>(view_.block_size) * kv.size() * size_bytes(shape_.kv_dtype);
   for (int layer = 0; layer < shape_.layers; ++layer) {
     std::byte* cache =
         view_.kv_cache + static_cast<std::size_t>(layer * view_.num_blocks) * page_bytes;
@@ -195,7 +195,7 @@ void RankInputs::load_cache(Upload& upload, const InputData& data, const BatchLa
           std::max<std::int64_t>(0, layout.seq_lens[r] - layout.query_len(r));
       for (const LocalKey& local : local_keys(layout, shard_, r, 0, context)) {
         data.kv_row(layer, static_cast<int>(r), local.token, shard_.rank, kv);
-        store_row(rows, shape_.dtype, static_cast<std::size_t>(local.index), kv);
+        store_row(rows, shape_.kv_dtype, static_cast<std::size_t>(local.index), kv);
       }
       for (std::size_t i = 0; i < pages.size(); ++i) {
         upload.write(cache + pages[i] * page_bytes, rows.data() + i * page_bytes, page_bytes);

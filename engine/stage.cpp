@@ -44,7 +44,7 @@ const std::byte* all_new_kv_of_layer(const StageContext& context, int layer) {
 std::byte* kv_cache_of_layer(const StageContext& context, int layer) {
   const StepInputs& inputs = context.inputs;
   const std::size_t layer_bytes = static_cast<std::size_t>(inputs.num_blocks) * inputs.block_size *
-                                  context.shape.kv_row_dim * size_bytes(context.shape.dtype);
+                                  context.shape.kv_row_dim * size_bytes(context.shape.kv_dtype);
   return inputs.kv_cache + layer * layer_bytes;
 }
 

@@ -63,6 +63,7 @@ StepShape base_shape(const Scenario& scenario, std::int64_t max_num_tokens) {
       .return_lse = scenario.return_lse,
       .num_kv_heads = scenario.group_num_kv_heads(),
       .kv_row_dim = scenario.kv_row_dim(),
+      .kv_dtype = scenario.kv_dtype(),
       .num_splits = scenario.split_kv.value_or(1),
       .direct = scenario.direct,
       .kv_gather = scenario.kv_gather.value_or(KvGatherSpec{}),

@@ -107,6 +107,8 @@ void add_keys(const Scenario& scenario, const InputData& data, const BatchLayout
   const Shard shard{0, scenario.world_size, scenario.interleave};
   const bool is_mla = scenario.model.attention == Attention::kMla;
   const std::int64_t length = layout.seq_lens[static_cast<std::size_t>(at.request)];
+  // Where new tokens are attended to apart, they are not read from the cache.
+  const std::int64_t cached = layout.context_only ? length - layout.query_len(at.request) : length;
   const std::int64_t num_kv_heads = is_mla ? 1 : scenario.group_num_kv_heads();
   const std::int64_t key_dim = scenario.model.qk_head_dim();
   const std::int64_t value_dim = scenario.model.v_head_dim();
@@ -114,6 +116,7 @@ void add_keys(const Scenario& scenario, const InputData& data, const BatchLayout
   const auto first_value = row.begin() + (is_mla ? 0 : num_kv_heads * key_dim);
   for (std::int64_t token = 0; token < length; ++token) {
     data.kv_row(at.layer, at.request, token, owner_of_token(layout, shard, at.request, token), row);
+    if (token < cached) round_to(scenario.kv_dtype(), row);  // as attention read it
     keys.insert(keys.end(), row.begin(), row.begin() + num_kv_heads * key_dim);
     values.insert(values.end(), first_value, first_value + num_kv_heads * value_dim);
   }

@@ -22,7 +22,7 @@ void GqaAttention::accesses(const Params& params, std::vector<Access>& out) {
       std::int64_t{params.batch.num_requests} * params.block_table_stride;
   declare_read(out, params.query, {params.num_tokens, params.num_heads, params.head_dim}, "query");
   declare_indexed(out, params.kv_cache,
-                  cache_elements * static_cast<std::int64_t>(size_bytes(params.query.dtype)),
+                  cache_elements * static_cast<std::int64_t>(size_bytes(params.kv_dtype)),
                   Mode::kRead, "kv_cache");
   declare(out, params.block_table, table_entries * kInt, Mode::kRead, "block_table");
   declare_batch(out, params.batch, params.num_tokens);
@@ -57,12 +57,12 @@ void GqaAttention::run(const Params& params) {
                            .softmax_scale = params.softmax_scale,
                            .base = params.base};
   const std::int64_t values_at = std::int64_t{params.num_kv_heads} * params.head_dim;
-  dispatch_dtype(params.query.dtype, [&]<class T>() {
+  dispatch_kv_dtype(params.query.dtype, params.kv_dtype, [&]<class T, class Kv>() {
     attend_rows<T>(rows, [&](std::int32_t request, std::int64_t key, int kv_head) {
-      const T* row = static_cast<const T*>(params.kv_cache) +
-                     paged_row(cache, request, key) * row_dim(params) +
-                     std::int64_t{kv_head} * params.head_dim;
-      return KeyValue<T>{row, row + values_at};
+      const Kv* row = static_cast<const Kv*>(params.kv_cache) +
+                      paged_row(cache, request, key) * row_dim(params) +
+                      std::int64_t{kv_head} * params.head_dim;
+      return KeyValue<Kv>{row, row + values_at};
     });
   });
 }

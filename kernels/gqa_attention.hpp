@@ -26,7 +26,8 @@ struct GqaAttention {
 
   struct Params {
     ConstHeadRows query;                 // [T, H, D]
-    const void* kv_cache;                // [num_blocks, block_size, 2, G, D] of the query's dtype
+    const void* kv_cache;                // [num_blocks, block_size, 2, G, D] of kv_dtype
+    DType kv_dtype;                      // the query's, or fp8_e4m3
     const std::int32_t* block_table;     // [R, block_table_stride]
     BatchMetadata batch;                 // with query_start_loc
     HeadRows out;                        // [S, T, H, D]; with splits fp32

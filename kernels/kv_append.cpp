@@ -1,7 +1,7 @@
 #include "kernels/kv_append.hpp"
 
-#include <cstring>
 #include <string>
+#include <type_traits>
 
 #include "core/error.hpp"
 #include "kernels/accesses.hpp"
@@ -10,24 +10,35 @@ namespace dcp {
 
 namespace {
 
-std::int64_t row_bytes(const KvAppend::Params& params) {
-  return params.dim * static_cast<std::int64_t>(size_bytes(params.dtype));
+std::int64_t row_bytes(const KvAppend::Params& params, DType dtype) {
+  return params.dim * static_cast<std::int64_t>(size_bytes(dtype));
+}
+
+template <class T, class Kv>
+void store_row(const T* from, int dim, Kv* to) {
+  for (int i = 0; i < dim; ++i) {
+    if constexpr (std::is_same_v<T, Kv>) {
+      to[i] = from[i];
+    } else {
+      to[i] = from_float<Kv>(to_float(from[i]));
+    }
+  }
 }
 
 }  // namespace
 
 void KvAppend::accesses(const Params& params, std::vector<Access>& out) {
-  declare(out, params.new_kv, params.num_tokens * row_bytes(params), Mode::kRead, "new_kv");
+  declare(out, params.new_kv, params.num_tokens * row_bytes(params, params.dtype), Mode::kRead,
+          "new_kv");
   declare(out, params.slot_mapping,
           params.num_tokens * static_cast<std::int64_t>(sizeof(std::int64_t)), Mode::kRead,
           "slot_mapping");
-  declare_indexed(out, params.kv_cache, params.num_slots * row_bytes(params), Mode::kWrite,
-                  "kv_cache");
+  declare_indexed(out, params.kv_cache, params.num_slots * row_bytes(params, params.kv_dtype),
+                  Mode::kWrite, "kv_cache");
   if (params.num_tokens == 0) touch_none(out);
 }
 
 void KvAppend::run(const Params& params) {
-  const std::int64_t size = row_bytes(params);
   for (std::int64_t token = 0; token < params.num_tokens; ++token) {
     const std::int64_t slot = params.slot_mapping[token];
     if (slot < 0) continue;
@@ -37,9 +48,10 @@ void KvAppend::run(const Params& params) {
                         std::to_string(slot) + " of a cache of " +
                         std::to_string(params.num_slots) + " slots");
     }
-    std::memcpy(static_cast<char*>(params.kv_cache) + slot * size,
-                static_cast<const char*>(params.new_kv) + token * size,
-                static_cast<std::size_t>(size));
+    dispatch_kv_dtype(params.dtype, params.kv_dtype, [&]<class T, class Kv>() {
+      store_row(static_cast<const T*>(params.new_kv) + token * params.dim, params.dim,
+                static_cast<Kv*>(params.kv_cache) + slot * params.dim);
+    });
   }
 }
 

@@ -15,7 +15,7 @@ void MlaAttention::accesses(const Params& params, std::vector<Access>& out) {
   declare_read(out, params.query, {params.num_tokens, params.num_heads, params.qk_head_dim},
                "query");
   declare_indexed(out, params.kv_cache,
-                  cache_elements * static_cast<std::int64_t>(size_bytes(params.query.dtype)),
+                  cache_elements * static_cast<std::int64_t>(size_bytes(params.kv_dtype)),
                   Mode::kRead, "kv_cache");
   declare(out, params.block_table, table_entries * kInt, Mode::kRead, "block_table");
   declare_batch(out, params.batch, params.num_tokens);
@@ -49,11 +49,11 @@ void MlaAttention::run(const Params& params) {
                            .value_is_in_key = true,
                            .softmax_scale = params.softmax_scale,
                            .base = params.base};
-  dispatch_dtype(params.query.dtype, [&]<class T>() {
+  dispatch_kv_dtype(params.query.dtype, params.kv_dtype, [&]<class T, class Kv>() {
     attend_rows<T>(rows, [&](std::int32_t request, std::int64_t key, int /*kv_head*/) {
-      const T* row = static_cast<const T*>(params.kv_cache) +
-                     paged_row(cache, request, key) * params.qk_head_dim;
-      return KeyValue<T>{row, row};
+      const Kv* row = static_cast<const Kv*>(params.kv_cache) +
+                      paged_row(cache, request, key) * params.qk_head_dim;
+      return KeyValue<Kv>{row, row};
     });
   });
 }

@@ -36,11 +36,11 @@ struct AttentionRows {
   LseBase base;
 };
 
-// One key and its value, of one KV head.
-template <class T>
+// One key and its value, of one KV head; of the query's type or another.
+template <class Kv>
 struct KeyValue {
-  const T* key;
-  const T* value;
+  const Kv* key;
+  const Kv* value;
 };
 
 // Where a row's result goes.
@@ -96,7 +96,7 @@ class RowAttention {
     errors_.resize(heads * v_stride_);
   }
 
-  // `key_value_of(key)` is a KeyValue<T>.
+  // `key_value_of(key)` is a KeyValue.
   template <class KeyValueOf>
   void run(const Task& task, const KeyValueOf& key_value_of) {
     task_ = task;
@@ -107,7 +107,7 @@ class RowAttention {
     for (std::int64_t first = task.first_key; first < task.end_key; first += kTileKeys) {
       const int count = static_cast<int>(std::min<std::int64_t>(kTileKeys, task.end_key - first));
       for (int key = 0; key < count; ++key) {
-        const KeyValue<T> at = key_value_of(first + key);
+        const auto at = key_value_of(first + key);
         keys_.set_key(key, at.key);
         if (!rows_.value_is_in_key) values_.set_key(key, at.value);
       }
@@ -192,7 +192,7 @@ class RowAttention {
   std::vector<float> errors_;           // what the sums lost
 };
 
-// All rows. `key_value_of(request, key, kv_head)` is a KeyValue<T>. A row without keys is left as
+// All rows. `key_value_of(request, key, kv_head)` is a KeyValue. A row without keys is left as
 // the mode says, in every split; a split without keys of a row that has some is out 0, lse -inf.
 template <class T, class KeyValueOf>
 void attend_rows(const AttentionRows& rows, const KeyValueOf& key_value_of) {

@@ -24,6 +24,10 @@ RequestKv::RequestKv(const StepGeometry& geometry, const InputData& data, int la
   for (Eigen::Index token = 0; token < length; ++token) {
     data.kv_row(layer, static_cast<int>(request), token, owners[static_cast<std::size_t>(token)],
                 {row.data(), static_cast<std::size_t>(row.size())});
+    const DType kv_dtype = geometry.kv_dtype(request, token);
+    if (kv_dtype != geometry.dtype()) {
+      round_to(kv_dtype, {row.data(), static_cast<std::size_t>(row.size())});
+    }
     for (std::size_t head = 0; head < num_kv_heads; ++head) {
       const auto key = static_cast<Eigen::Index>(head);
       keys_[head].col(token) = row.col(key);

@@ -23,12 +23,16 @@ StepGeometry::StepGeometry(const Scenario& scenario, const Batch& batch, std::in
       value_is_in_key_(scenario.model.attention == Attention::kMla),
       splits_attention_(scenario.attention_split == AttentionSplit::kContextThenNew),
       lse_(scenario.lse),
+      kv_dtype_(scenario.kv_dtype()),
       softmax_scale_(scenario.model.softmax_scale),
       tolerance_{.rounding = rounding_of(scenario, strategy),
                  .world_size = scenario.world_size,
                  .dtype = scenario.dtype},
       rows_(list_row_keys(batch, num_rows)) {
+  const std::vector<std::int64_t> boundaries = row_boundaries(batch);
   for (std::size_t request = 0; request < batch.seq_lens.size(); ++request) {
+    const std::int64_t num_new = boundaries[request + 1] - boundaries[request];
+    num_context_.push_back(std::max<std::int64_t>(0, batch.seq_lens[request] - num_new));
     owners_.push_back(list_owners(scenario, batch, static_cast<int>(request)));
     tokens_.push_back(list_tokens(owners_.back(), scenario.world_size));
   }

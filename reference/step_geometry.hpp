@@ -32,6 +32,13 @@ class StepGeometry {
   DType dtype() const { return tolerance_.dtype; }
   LseTag lse() const { return lse_; }
   double softmax_scale() const { return softmax_scale_; }
+
+  // What attention reads a token's key and value as: what the cache holds or, of new tokens that
+  // are attended to apart, what the step made.
+  DType kv_dtype(std::size_t request, std::int64_t token) const {
+    return splits_attention_ && token >= num_context_[request] ? dtype() : kv_dtype_;
+  }
+
   const CombineTolerance& tolerance() const { return tolerance_; }  // of the strategy
   CombineTolerance merge_tolerance() const {  // of the merge with new tokens, on one rank
     return {.rounding = OutputRounding::kOnce, .world_size = 1, .dtype = tolerance_.dtype};
@@ -60,9 +67,11 @@ class StepGeometry {
   bool value_is_in_key_;
   bool splits_attention_;
   LseTag lse_;
+  DType kv_dtype_;  // of the cache
   double softmax_scale_;
   CombineTolerance tolerance_;
   std::vector<RowKeys> rows_;                                     // [T]
+  std::vector<std::int64_t> num_context_;                         // [R] tokens before the step's
   std::vector<std::vector<int>> owners_;                          // [R][L]
   std::vector<std::vector<std::vector<std::ptrdiff_t>>> tokens_;  // [R][N][local length]
 };

@@ -26,9 +26,10 @@ struct StepShape {
   DType reduce_dtype;           // of the sum in ag_rs and ag_ar
   A2aLayout a2a_layout;
   bool return_lse;
-  int num_kv_heads = 1;  // G: KV heads of the group, all of which every rank holds; MLA: 1
-  int kv_row_dim = 0;    // elements that the cache holds of a token
-  int num_splits = 1;    // splits of a row's local keys inside attention
+  int num_kv_heads = 1;           // G: KV heads of the group, all of which every rank holds; MLA: 1
+  int kv_row_dim = 0;             // elements that the cache holds of a token
+  DType kv_dtype = DType::kBf16;  // of the cache
+  int num_splits = 1;             // splits of a row's local keys inside attention
   DirectSpec direct = {};
   KvGatherSpec kv_gather = {};
   std::int64_t max_exchange_tokens = 0;  // rows that a slot of the direct exchange holds

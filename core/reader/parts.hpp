@@ -9,8 +9,7 @@ namespace dcp::reader {
 // A preset's name, or a map that may extend one. softmax_scale is filled in.
 Model read_model(const YamlNode& node);
 
-// `dtype` is the scenario's: what `dtype: same` means.
-KvSpec read_kv(const YamlNode* node, DType dtype, const Model& model);
+KvSpec read_kv(const YamlNode* node, const Model& model);
 KvGatherSpec read_kv_gather(const YamlNode& node);
 
 GraphSpec read_graph(const YamlNode& node);

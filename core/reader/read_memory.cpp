@@ -39,15 +39,13 @@ std::map<std::int64_t, std::int64_t> read_need(const YamlNode& node, const std::
 
 }  // namespace
 
-KvSpec read_kv(const YamlNode* node, DType dtype, const Model& model) {
-  KvSpec kv{.block_size = default_block_size(model), .dtype = dtype, .num_blocks = {}};
+KvSpec read_kv(const YamlNode* node, const Model& model) {
+  KvSpec kv{.block_size = default_block_size(model), .num_blocks = {}};
   if (node == nullptr) return kv;
   const MapReader map(*node, "kv", {"block_size", "dtype", "num_blocks"});
   map.optional("block_size", integer(1, kMaxBlockSize), kv.block_size);
   map.optional("num_blocks", integer(1, kMaxInt32), kv.num_blocks);
-  bool is_fp8 = false;
-  map.optional("dtype", one_of(kKvDTypes), is_fp8);
-  if (is_fp8) kv.dtype = DType::kFp8E4m3;
+  map.optional("dtype", one_of(kKvDTypes), kv.is_fp8);
   return kv;
 }
 

@@ -25,7 +25,6 @@ constexpr Setting kSettings[] = {
        return s.attention_split == AttentionSplit::kContextThenNew &&
               s.data.kind == DataKind::kGiven;
      }},
-    {{"kv.dtype", "fp8_e4m3"}, [](const Scenario& s) { return s.kv.dtype == DType::kFp8E4m3; }},
 };
 
 // What of a step is not supported, as "set.strategy", else "".

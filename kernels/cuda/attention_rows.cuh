@@ -56,8 +56,8 @@ __device__ void each_pair(int dim, const Body& body) {
   }
 }
 
-template <class T>
-__device__ float dot(const Pairs& query, const T* key, int dim) {
+template <class Kv>
+__device__ float dot(const Pairs& query, const Kv* key, int dim) {
   float sum = 0.0f;
   each_pair(dim, [&](int i, int pair) {
     const float2 k = load_pair(key, pair);
@@ -92,8 +92,8 @@ __device__ inline void fill_empty_row(EmptyRowMode mode, const RowResult& result
 // Attention over keys first_key .. end_key - 1, at least one. `offset_of(key)` is where the key
 // starts, in elements from `keys`, negative where it is out of bounds and was reported;
 // `values_at` is from a key to its value. `scores` [kTileKeys] is shared by the warp.
-template <class T, class OffsetOf>
-__device__ void attend(const CudaAttentionRows& rows, const Pairs& query, const T* keys,
+template <class Kv, class OffsetOf>
+__device__ void attend(const CudaAttentionRows& rows, const Pairs& query, const Kv* keys,
                        std::int64_t values_at, std::int64_t first_key, std::int64_t end_key,
                        const OffsetOf& offset_of, float* scores, const RowResult& result) {
   constexpr int kKeysPerLane = kTileKeys / kWarp;
@@ -126,7 +126,7 @@ __device__ void attend(const CudaAttentionRows& rows, const Pairs& query, const 
       const std::int64_t offset = offset_of_key(key);
       if (offset < 0) continue;
       const float weight = scores[key];
-      const T* value = keys + offset + values_at;
+      const Kv* value = keys + offset + values_at;
       each_pair(rows.v_head_dim, [&](int i, int pair) {
         const float2 v = load_pair(value, pair);
         tile.at[i].x = fmaf(weight, v.x, tile.at[i].x);
@@ -146,8 +146,8 @@ __device__ void attend(const CudaAttentionRows& rows, const Pairs& query, const 
 }
 
 // One warp's share of the grid [num_tokens * num_splits, num_heads / kHeadsPerBlock].
-// `offset_of(request, key, kv_head)` as above.
-template <class T, class OffsetOf>
+// Queries are of type T, keys and values of type Kv; `offset_of(request, key, kv_head)` as above.
+template <class T, class Kv, class OffsetOf>
 __device__ void attend_row(const CudaAttentionRows& rows, const void* keys, std::int64_t values_at,
                            const OffsetOf& offset_of) {
   __shared__ float scores[kHeadsPerBlock][kTileKeys];
@@ -178,7 +178,7 @@ __device__ void attend_row(const CudaAttentionRows& rows, const void* keys, std:
   });
   const int kv_head = (rows.first_head + head) / rows.heads_per_kv_head;
   attend(
-      rows, query, static_cast<const T*>(keys), values_at, first_key, end_key,
+      rows, query, static_cast<const Kv*>(keys), values_at, first_key, end_key,
       [&](std::int64_t key) { return offset_of(request, key, kv_head); }, scores[threadIdx.y],
       result);
 }

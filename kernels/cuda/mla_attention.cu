@@ -22,24 +22,24 @@ __host__ __device__ CudaAttentionRows rows_of(const MlaAttention::Params& p) {
           .base = p.base};
 }
 
-template <class T>
+template <class T, class Kv>
 __global__ void attend_mla(const __grid_constant__ MlaAttention::Params params, Fault* fault) {
   const CudaPagedCache cache{params.block_table,        params.num_blocks,
                              params.batch.num_requests, params.block_table_stride,
                              params.block_size,         fault};
-  attend_row<T>(rows_of(params), params.kv_cache, 0,
-                [&](std::int32_t request, std::int64_t key, int) {
-                  const std::int64_t row = cache.row(request, key);
-                  return row < 0 ? row : row * params.qk_head_dim;
-                });
+  attend_row<T, Kv>(rows_of(params), params.kv_cache, 0,
+                    [&](std::int32_t request, std::int64_t key, int) {
+                      const std::int64_t row = cache.row(request, key);
+                      return row < 0 ? row : row * params.qk_head_dim;
+                    });
 }
 
 }  // namespace
 
 void launch(const MlaAttention::Params& params, const Launch& at) {
   if (params.num_tokens == 0) return;
-  dispatch_dtype(params.query.dtype, [&]<class T>() {
-    attend_mla<T>
+  dispatch_kv_dtype(params.query.dtype, params.kv_dtype, [&]<class T, class Kv>() {
+    attend_mla<T, Kv>
         <<<attention_grid(rows_of(params)), attention_block(), 0, at.stream>>>(params, at.fault);
   });
 }

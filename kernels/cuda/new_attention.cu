@@ -27,16 +27,16 @@ __host__ __device__ CudaAttentionRows rows_of(const NewAttention::Params& p) {
 template <class T>
 __global__ void attend_new(const __grid_constant__ NewAttention::Params params, Fault* fault) {
   const std::int64_t values_at = std::int64_t{params.num_kv_heads} * params.head_dim;
-  attend_row<T>(rows_of(params), params.new_kv, values_at,
-                [&](std::int32_t request, std::int64_t key, int kv_head) {
-                  const std::int64_t row = params.first_rows[request] + key;
-                  if (row >= params.num_new_rows) {
-                    report(fault, FaultKind::kNewTokenPastEnd, request, key, row,
-                           params.num_new_rows);
-                    return std::int64_t{-1};
-                  }
-                  return row * 2 * values_at + std::int64_t{kv_head} * params.head_dim;
-                });
+  attend_row<T, T>(rows_of(params), params.new_kv, values_at,
+                   [&](std::int32_t request, std::int64_t key, int kv_head) {
+                     const std::int64_t row = params.first_rows[request] + key;
+                     if (row >= params.num_new_rows) {
+                       report(fault, FaultKind::kNewTokenPastEnd, request, key, row,
+                              params.num_new_rows);
+                       return std::int64_t{-1};
+                     }
+                     return row * 2 * values_at + std::int64_t{kv_head} * params.head_dim;
+                   });
 }
 
 }  // namespace

@@ -47,7 +47,6 @@ TEST(RequireSupported, NamesEachSettingAtItsPlace) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"attention_split: context_then_new",
        "3:18|attention_split: context_then_new with attention: mla"},
-      {"kv: {dtype: fp8_e4m3}", "3:13|kv.dtype: fp8_e4m3"},
   };
   for (const auto& [line, expected] : cases) {
     const std::size_t bar = expected.find('|');
@@ -61,8 +60,10 @@ TEST(RequireSupported, NamesEachSettingAtItsPlace) {
 }
 
 TEST(RequireSupported, PlacesOverridesOnTheCommandLine) {
-  EXPECT_EQ(unsupported(with_keys(""), {{"kv.dtype", "fp8_e4m3"}}),
-            "--set kv.dtype=fp8_e4m3: error: 'kv.dtype: fp8_e4m3' is not supported yet");
+  EXPECT_EQ(
+      unsupported(with_keys(""), {{"attention_split", "context_then_new"}}),
+      "--set attention_split=context_then_new: error: 'attention_split: context_then_new with "
+      "attention: mla' is not supported yet");
 }
 
 TEST(RequireSupported, RefusesTheRankOfWhatAllRanksDo) {

@@ -44,7 +44,7 @@ TEST(ScenarioReader, FillsDefaults) {
   EXPECT_EQ(s.comm_stream, CommStream::kSeparate);
   EXPECT_TRUE(s.return_lse);
   EXPECT_EQ(s.kv.block_size, 4);
-  EXPECT_EQ(s.kv.dtype, DType::kBf16);
+  EXPECT_EQ(s.kv_dtype(), DType::kBf16);
   EXPECT_EQ(s.kv.num_blocks, std::nullopt);
   EXPECT_EQ(s.data.kind, DataKind::kRandom);
   EXPECT_EQ(s.data.seed, 7u);
@@ -100,7 +100,7 @@ TEST(ScenarioReader, ReadsEveryTopLevelKey) {
   EXPECT_EQ(s.comm_stream, CommStream::kSame);
   EXPECT_FALSE(s.return_lse);
   EXPECT_EQ(s.kv.block_size, 32);
-  EXPECT_EQ(s.kv.dtype, DType::kFp8E4m3);
+  EXPECT_EQ(s.kv_dtype(), DType::kFp8E4m3);
   EXPECT_EQ(s.kv.num_blocks, 9);
   EXPECT_EQ(s.data.kind, DataKind::kMean);
   EXPECT_EQ(s.data.seed, 18446744073709551615u);

@@ -147,10 +147,14 @@ TEST_F(MovingKernels, MergeFindsTheRequestOfEveryRowAmongThousands) {
 }
 
 TEST_F(MovingKernels, AppendStoresTheRowsAndReportsASlotPastTheCache) {
-  for (const int dim : {8, 9, 576}) {
+  for (const auto& [dim, kv_dtype] : {std::pair{8, DType::kBf16},
+                                      {9, DType::kBf16},
+                                      {576, DType::kBf16},
+                                      {9, DType::kFp8E4m3},
+                                      {576, DType::kFp8E4m3}}) {
     Arena arena;
     const std::size_t kv = arena.add_random(5 * dim, DType::kBf16);
-    const std::size_t cache = arena.add(10 * dim * 2);
+    const std::size_t cache = arena.add(10 * dim * size_bytes(kv_dtype));
     std::vector<std::int64_t> slots = {3, -1, 9, 0, 7};
     const std::size_t mapping = arena.add(slots.size() * 8);
     std::memcpy(arena.host() + mapping, slots.data(), slots.size() * 8);
@@ -161,10 +165,11 @@ TEST_F(MovingKernels, AppendStoresTheRowsAndReportsASlotPastTheCache) {
                               .num_tokens = 5,
                               .num_slots = 10,
                               .dim = dim,
-                              .dtype = DType::kBf16};
+                              .dtype = DType::kBf16,
+                              .kv_dtype = kv_dtype};
     };
     const auto gpu = run_both<KvAppend>(arena, params);
-    EXPECT_EQ(first_difference(gpu, arena.host_bytes()), -1) << dim;
+    EXPECT_EQ(first_difference(gpu, arena.host_bytes()), -1) << dim << " " << name(kv_dtype);
     EXPECT_EQ(arena.fault().kind, 0u);
 
     slots[2] = 10;

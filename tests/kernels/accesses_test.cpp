@@ -131,6 +131,7 @@ KvAppend::Params kv_append(Arena& arena) {
   params.num_slots = 3;
   params.dim = 4;
   params.dtype = DType::kFp32;
+  params.kv_dtype = DType::kFp32;
   return params;
 }
 
@@ -138,6 +139,7 @@ MlaAttention::Params mla_attention(Arena& arena, Layout layout) {
   MlaAttention::Params params{};
   params.query = arena.rows(DType::kBf16, {4, 2, 16}, layout);
   params.kv_cache = arena.rows(DType::kBf16, {3 * 4, 1, 16}).data;
+  params.kv_dtype = DType::kBf16;
   params.block_table = arena.array<std::int32_t>({2, 0, 1, 1});
   params.batch = batch_in(arena);
   params.out = arena.rows(DType::kBf16, {4, 2, 8}, layout);
@@ -168,6 +170,7 @@ GqaAttention::Params gqa_attention(Arena& arena, Layout layout) {
   GqaAttention::Params params{};
   params.query = arena.rows(DType::kBf16, {4, 4, 8}, layout);
   params.kv_cache = arena.rows(DType::kBf16, {3 * 4, 4, 8}).data;
+  params.kv_dtype = DType::kBf16;
   params.block_table = arena.array<std::int32_t>({2, 0, 1, 1});
   params.batch = batch_in(arena);
   params.out = arena.rows(DType::kBf16, {4, 4, 8}, layout);

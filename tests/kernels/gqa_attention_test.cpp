@@ -29,6 +29,9 @@ struct Case {
   Layout layout = Layout::kTokenMajor;
   float scale = 0.2f;
   int num_splits = 1;
+  bool fp8_cache = false;
+
+  DType kv_dtype() const { return fp8_cache ? DType::kFp8E4m3 : dtype; }
 };
 
 // A case with its tensors: random queries, keys and values, pages scattered over a cache with spare
@@ -53,14 +56,14 @@ struct Problem {
         lse(c.lse_dtype, {c.num_tokens, c.num_heads, 1}, c.layout),
         split_out(DType::kFp32, {c.num_splits * c.num_tokens, c.num_heads, c.head_dim}),
         split_lse(DType::kFp32, {c.num_splits * c.num_tokens, c.num_heads, 1}),
-        cache(c.dtype, 0),
+        cache(c.kv_dtype(), 0),
         mode(static_cast<std::int32_t>(c.mode)) {
     for (const int length : c.batch.seq_lens) {
       pages = std::max(pages, (length + c.block_size - 1) / c.block_size);
     }
     const int requests = static_cast<int>(c.batch.seq_lens.size());
     num_blocks = pages * requests + 3;
-    cache = Tensor(c.dtype, std::int64_t{num_blocks} * c.block_size * row_dim());
+    cache = Tensor(c.kv_dtype(), std::int64_t{num_blocks} * c.block_size * row_dim());
     std::vector<std::int32_t> blocks(static_cast<std::size_t>(num_blocks));
     std::iota(blocks.begin(), blocks.end(), 0);
     std::mt19937 random(11);
@@ -97,6 +100,7 @@ struct Problem {
     GqaAttention::Params p{};
     p.query = query.view();
     p.kv_cache = cache.data();
+    p.kv_dtype = cache.dtype();
     p.block_table = table.data();
     p.batch = c.batch.metadata();
     p.out = c.num_splits == 1 ? out.view() : split_out.view();
@@ -188,6 +192,19 @@ TEST(GqaAttention, MatchesAPlainLoopForEveryDTypeAndBase) {
                         .num_splits = num_splits});
         }
       }
+    }
+  }
+}
+
+TEST(GqaAttention, ReadsACacheOfFp8ForEveryDTypeOfTheQueryAndInSplits) {
+  for (const DType dtype : kDTypes) {
+    for (const int num_splits : {1, 3}) {
+      SCOPED_TRACE(testing::Message() << name(dtype) << " " << num_splits);
+      expect_right({.batch = {{0, 1, 2, 3}, {7, 130, 64}},
+                    .num_tokens = 3,
+                    .dtype = dtype,
+                    .num_splits = num_splits,
+                    .fp8_cache = true});
     }
   }
 }

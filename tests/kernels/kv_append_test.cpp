@@ -17,7 +17,8 @@ KvAppend::Params params_for(const Tensor& new_kv, Tensor& cache,
   params.num_tokens = static_cast<std::int64_t>(slots.size());
   params.num_slots = static_cast<std::int64_t>(cache.count()) / 4;
   params.dim = 4;
-  params.dtype = cache.dtype();
+  params.dtype = new_kv.dtype();
+  params.kv_dtype = cache.dtype();
   return params;
 }
 
@@ -33,6 +34,24 @@ TEST(KvAppend, StoresEachTokenIntoItsSlotAndSkipsNegativeOnes) {
       want.set_bits(i, new_kv.bits(2 * 4 + i));
     }
     KvAppend::run(params_for(new_kv, cache, slots));
+    EXPECT_TRUE(cache == want) << name(dtype);
+  }
+}
+
+// e4m3 has steps of 2 between 16 and 32, of 2^-9 below 2^-6, and ends at 448.
+TEST(KvAppend, RoundsToFp8HalvesToEvenAndSaturates) {
+  for (const DType dtype : {DType::kFp32, DType::kFp16, DType::kBf16}) {
+    Tensor new_kv(dtype, 8);
+    const float values[] = {17, 19, -1000, 0x1.8p-9f, 1.0625f, -0.0f, 448, 0x1p-10f};
+    const float stored[] = {16, 20, -448, 0x1p-8f, 1, -0.0f, 448, 0};
+    for (int i = 0; i < 8; ++i) new_kv.set(i, values[i]);
+    Tensor cache(DType::kFp8E4m3, 3 * 4);
+    Tensor want = cache;
+    for (int i = 0; i < 4; ++i) {
+      want.set(2 * 4 + i, stored[i]);
+      want.set(i, stored[4 + i]);
+    }
+    KvAppend::run(params_for(new_kv, cache, {2, 0}));
     EXPECT_TRUE(cache == want) << name(dtype);
   }
 }

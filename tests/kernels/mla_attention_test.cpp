@@ -27,6 +27,9 @@ struct Case {
   EmptyRowMode mode = EmptyRowMode::kExact;
   Layout layout = Layout::kTokenMajor;
   float scale = 0.3f;
+  bool fp8_cache = false;
+
+  DType kv_dtype() const { return fp8_cache ? DType::kFp8E4m3 : dtype; }
 };
 
 // A case with its tensors: random queries and keys, pages scattered over a cache with spare pages
@@ -47,14 +50,14 @@ struct Problem {
         query(c.dtype, {c.num_tokens, c.num_heads, c.qk_head_dim}, c.layout),
         out(c.dtype, {c.num_tokens, c.num_heads, c.v_head_dim}, c.layout),
         lse(c.lse_dtype, {c.num_tokens, c.num_heads, 1}, c.layout),
-        cache(c.dtype, 0),
+        cache(c.kv_dtype(), 0),
         mode(static_cast<std::int32_t>(c.mode)) {
     for (const int length : c.batch.seq_lens) {
       pages = std::max(pages, (length + c.block_size - 1) / c.block_size);
     }
     const int requests = static_cast<int>(c.batch.seq_lens.size());
     num_blocks = pages * requests + 3;
-    cache = Tensor(c.dtype, std::int64_t{num_blocks} * c.block_size * c.qk_head_dim);
+    cache = Tensor(c.kv_dtype(), std::int64_t{num_blocks} * c.block_size * c.qk_head_dim);
     std::vector<std::int32_t> blocks(static_cast<std::size_t>(num_blocks));
     std::iota(blocks.begin(), blocks.end(), 0);
     std::mt19937 random(11);
@@ -83,6 +86,7 @@ struct Problem {
     MlaAttention::Params p{};
     p.query = query.view();
     p.kv_cache = cache.data();
+    p.kv_dtype = cache.dtype();
     p.block_table = table.data();
     p.batch = c.batch.metadata();
     p.out = out.view();
@@ -171,6 +175,16 @@ TEST(MlaAttention, MatchesAPlainLoopForEveryDTypeAndBase) {
                       .base = base});
       }
     }
+  }
+}
+
+TEST(MlaAttention, ReadsACacheOfFp8ForEveryDTypeOfTheQuery) {
+  for (const DType dtype : kDTypes) {
+    SCOPED_TRACE(name(dtype));
+    expect_right({.batch = {{0, 1, 2, 3}, {7, 130, 64}},
+                  .num_tokens = 3,
+                  .dtype = dtype,
+                  .fp8_cache = true});
   }
 }
 
