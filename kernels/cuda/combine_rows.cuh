@@ -146,7 +146,7 @@ __device__ LseSum combine_group(const Row& row, int world_size) {
       Word<T>::unpack(words[rank][w], values);
 #pragma unroll
       for (int i = 0; i < kElements; ++i) {
-        sums[w][i] += factor == 0.0f ? -0.0f : factor * values[i];
+        if (factor != 0.0f) sums[w][i] += factor * values[i];
       }
     }
   }

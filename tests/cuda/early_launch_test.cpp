@@ -58,6 +58,7 @@ class EarlyLaunch : public GpuTest, public testing::WithParamInterface<Case> {
     runtime_->write(buffer.data, values.host() + offset, buffer.size_bytes);
   }
 
+  // Calls `after_each(what was written)` after each op.
   template <class AfterEach>
   void enqueue_rounds(const AfterEach& after_each) {
     const HeadRows out{out_.data, token_major(kHeads, kDim), DType::kBf16};
@@ -96,11 +97,11 @@ class EarlyLaunch : public GpuTest, public testing::WithParamInterface<Case> {
                                      .layout = GetParam().layout};
     for (int round = 0; round < kRounds; ++round) {
       enqueue<LseCorrect>(runtime(), stream_, correct);
-      after_each();
+      after_each(scaled_);
       enqueue<A2aPack>(runtime(), stream_, pack);
-      after_each();
+      after_each(send_);
       enqueue<A2aCombine>(runtime(), stream_, combine);
-      after_each();
+      after_each(out_);
     }
   }
 
@@ -113,6 +114,23 @@ class EarlyLaunch : public GpuTest, public testing::WithParamInterface<Case> {
     return bytes;
   }
 
+  template <class AfterEach>
+  Graph capture(const AfterEach& after_each) {
+    runtime().begin_capture(stream_, CaptureMode::kThreadLocal);
+    enqueue_rounds(after_each);
+    return runtime().end_capture(stream_);
+  }
+
+  void expect_replays(Graph graph, const std::vector<std::byte>& want) {
+    const GraphExec exec = runtime().instantiate(graph);
+    for (int replay = 0; replay < 20; ++replay) {
+      reset();
+      runtime().launch(exec, stream_);
+      EXPECT_EQ(first_difference(result(), want), -1) << "replay " << replay;
+    }
+    runtime().destroy(exec);
+  }
+
   std::unique_ptr<CudaRuntime> runtime_;
   Stream stream_;
   Buffer out_, scaled_, send_, lses_, lse_, empty_ranks_;
@@ -122,25 +140,48 @@ class EarlyLaunch : public GpuTest, public testing::WithParamInterface<Case> {
 
 TEST_P(EarlyLaunch, NothingIsReadOrWrittenBeforeThePredecessorIsDone) {
   reset();
-  enqueue_rounds([&] { EXPECT_FALSE(runtime_->synchronize().has_value()); });
+  enqueue_rounds([&](const Buffer&) { EXPECT_FALSE(runtime_->synchronize().has_value()); });
   const auto one_by_one = result();
-  runtime().begin_capture(stream_, CaptureMode::kThreadLocal);
-  enqueue_rounds([] {});
-  const GraphExec exec = runtime().instantiate(runtime().end_capture(stream_));
-  for (int replay = 0; replay < 20; ++replay) {
-    reset();
-    runtime().launch(exec, stream_);
-    EXPECT_EQ(first_difference(result(), one_by_one), -1) << "replay " << replay;
-  }
-  runtime().destroy(exec);
+  expect_replays(capture([](const Buffer&) {}), one_by_one);
+}
+
+// What an op wrote is away, and back again, when the next one may begin: by copies on the same
+// stream, or on another that this one waits for.
+TEST_P(EarlyLaunch, NothingIsReadOrWrittenBeforeACopyOrAnotherStreamIsDone) {
+  const Buffer kept = runtime_->allocate("kept", send_.size_bytes);
+  const Buffer other = runtime_->allocate("other", send_.size_bytes);
+  const std::vector<std::byte> nans(other.size_bytes, std::byte{0xFF});
+  runtime_->write(other.data, nans.data(), nans.size());
+  const auto take_away = [&](const Stream& stream, const Buffer& written) {
+    runtime().copy(stream, kept.data, written.data, written.size_bytes);
+    runtime().copy(stream, written.data, other.data, written.size_bytes);
+    runtime().copy(stream, written.data, kept.data, written.size_bytes);
+  };
+  const Stream side = runtime().make_stream("s1");
+  const Event forked = runtime().make_event();
+  const Event joined = runtime().make_event();
+  reset();
+  enqueue_rounds([&](const Buffer&) { EXPECT_FALSE(runtime_->synchronize().has_value()); });
+  const auto one_by_one = result();
+  const Graph behind_copies = capture([&](const Buffer& written) { take_away(stream_, written); });
+  const auto& edges = runtime().record_of(behind_copies).device.edges;
+  EXPECT_TRUE(std::none_of(edges.begin(), edges.end(),
+                           [](const auto& edge) { return edge.is_programmatic; }));
+  expect_replays(behind_copies, one_by_one);
+  expect_replays(capture([&](const Buffer& written) {
+                   runtime().record(forked, stream_);
+                   runtime().wait(side, forked);
+                   take_away(side, written);
+                   runtime().record(joined, side);
+                   runtime().wait(stream_, joined);
+                 }),
+                 one_by_one);
 }
 
 TEST_P(EarlyLaunch, AGraphHasItAsAProgrammaticEdge) {
   int major = 0;
   cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0);
-  runtime().begin_capture(stream_, CaptureMode::kThreadLocal);
-  enqueue_rounds([] {});
-  const DeviceGraph& graph = runtime().record_of(runtime().end_capture(stream_)).device;
+  const DeviceGraph& graph = runtime().record_of(capture([](const Buffer&) {})).device;
   ASSERT_EQ(graph.edges.size(), 3u * kRounds - 1);
   const auto num_early = std::count_if(graph.edges.begin(), graph.edges.end(),
                                        [](const auto& edge) { return edge.is_programmatic; });
